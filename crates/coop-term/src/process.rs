@@ -1,0 +1,58 @@
+//! Processes as coop sees them: how they ended, and how to reach all of them.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// Its exit code, if it ended by itself.
+    pub code: Option<i32>,
+    /// The signal that killed it.
+    pub signal: Option<i32>,
+}
+
+/// Whom a signal is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The child's own process group.
+    Group,
+    /// Every process of the child's terminal session, whatever group a shell put it into.
+    Session,
+}
+
+/// Sends a signal to every process of a session that still lives.
+pub fn end_session(leader: Pid, signal: Signal) {
+    for pid in session_members(leader) {
+        // It may have ended meanwhile.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+pub(crate) fn signal(leader: Pid, signal: Signal, target: Target) -> rustix::io::Result<()> {
+    match target {
+        Target::Group => kill_process_group(leader, signal),
+        Target::Session => {
+            end_session(leader, signal);
+            Ok(())
+        }
+    }
+}
+
+/// Returns the processes whose session is `leader`'s, by reading `/proc`.
+fn session_members(leader: Pid) -> Vec<Pid> {
+    let Ok(entries) = fs::read_dir("/proc") else { return vec![leader] };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok())
+        .filter_map(Pid::from_raw)
+        .filter(|&pid| session_of(pid) == Some(leader.as_raw_nonzero().get()))
+        .collect()
+}
+
+/// Field 6 of `/proc/PID/stat`; the name before it may hold blanks and parentheses.
+fn session_of(pid: Pid) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    let after_name = &stat[stat.rfind(')')? + 1..];
+    after_name.split_whitespace().nth(3)?.parse().ok()
+}

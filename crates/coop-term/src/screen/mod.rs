@@ -1,0 +1,312 @@
+//! What the child's output makes the terminal show.
+//!
+//! Bytes go through `vte`'s parser to [`perform`], which turns them into calls on [`terminal`]. Only this module knows
+//! that the cells live in `alacritty_terminal`.
+
+mod dump;
+mod edit;
+mod keyboard;
+mod modes;
+mod osc;
+mod palette;
+mod perform;
+mod report;
+mod sgr;
+mod terminal;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::mem;
+use std::str;
+use std::sync::Arc;
+
+use coop_api::{Line, Memo, Modes, Offset, Seq, Size};
+use memchr::memmem;
+use vte::Perform;
+
+use self::perform::Performer;
+use self::terminal::Terminal;
+
+/// Ends a synchronized frame.
+const FRAME_END: &[u8] = b"\x1b[?2026l";
+/// A frame this long is shown as it comes, so that one that never ends costs little.
+const MAX_FRAME: usize = 1024 * 1024;
+/// A control string this long is dropped: nothing real is longer, and the parser would keep all of it.
+const MAX_STRING: usize = 64 * 1024;
+/// How much is parsed between two looks at `MAX_STRING`.
+const STRIDE: usize = 16 * 1024;
+
+/// A terminal screen: feed it bytes, ask it what it shows.
+pub struct Screen {
+    parser: vte::Parser,
+    performer: Performer,
+    /// Whether the parser is at plain text, so that it can be bypassed.
+    ground: bool,
+    /// Bytes parsed since the performer was last called.
+    silent: usize,
+    /// Whether we are skipping a control string that was too long.
+    skipping: bool,
+    /// The bytes of a synchronized frame that has not ended.
+    frame: Option<Vec<u8>>,
+    size: Size,
+    seq: Seq,
+    offset: Offset,
+    shown: Option<Arc<coop_api::Screen>>,
+}
+
+impl Screen {
+    /// Returns a blank screen.
+    pub fn new(size: Size) -> Self {
+        Self {
+            parser: vte::Parser::new(),
+            performer: Performer::new(Terminal::new(size)),
+            ground: true,
+            silent: 0,
+            skipping: false,
+            frame: None,
+            size,
+            seq: Seq::default(),
+            offset: Offset::default(),
+            shown: None,
+        }
+    }
+
+    /// Takes in the child's output, in pieces of any length.
+    pub fn feed(&mut self, mut bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.seq = self.seq.next();
+        self.offset = self.offset.plus(bytes.len());
+        while !bytes.is_empty() {
+            bytes = match self.frame.take() {
+                Some(frame) => self.feed_frame(frame, bytes),
+                None => self.parse(bytes),
+            };
+        }
+    }
+
+    /// Returns the bytes the terminal has to answer the child with, and forgets them.
+    pub fn take_replies(&mut self) -> Vec<u8> {
+        mem::take(&mut self.performer.term.replies)
+    }
+
+    /// Tells whether a synchronized frame has begun and not ended.
+    pub fn frame_is_open(&self) -> bool {
+        self.frame.is_some()
+    }
+
+    /// Shows an unfinished frame as far as it came. To be called when it takes too long.
+    pub fn end_frame(&mut self) {
+        if let Some(frame) = self.frame.take() {
+            self.performer.term.flags.synchronized = false;
+            self.seq = self.seq.next();
+            let mut rest = &frame[..];
+            while !rest.is_empty() {
+                rest = self.parse(rest);
+                // A frame within the frame: it is late already.
+                self.frame = None;
+                self.performer.term.flags.synchronized = false;
+            }
+        }
+    }
+
+    /// Gives the terminal another size; long lines are wrapped anew.
+    pub fn resize(&mut self, size: Size) {
+        self.end_frame();
+        if size != self.size {
+            self.size = size;
+            self.seq = self.seq.next();
+            self.performer.term.resize(size);
+        }
+    }
+
+    /// Returns what the terminal shows. The same thing is shared until it changes.
+    pub fn snapshot(&mut self) -> Arc<coop_api::Screen> {
+        if let Some(shown) = &self.shown
+            && shown.seq == self.seq
+        {
+            return Arc::clone(shown);
+        }
+        let term = &self.performer.term;
+        let before = self.shown.as_ref().map_or(&[][..], |shown| &shown.lines);
+        let lines = (0..term.rows())
+            .map(|row| {
+                let line = term.line(row, self.seq);
+                match before.get(row) {
+                    Some(old) if old.same_content(&line) => Arc::clone(old),
+                    _ => Arc::new(line),
+                }
+            })
+            .collect();
+        let title = match &self.shown {
+            Some(shown) if *shown.title == *term.title => Arc::clone(&shown.title),
+            _ => Arc::from(term.title.as_str()),
+        };
+        let snapshot = Arc::new(coop_api::Screen {
+            seq: self.seq,
+            offset: Offset(self.offset.0 - self.frame.as_ref().map_or(0, |frame| frame.len() as u64)),
+            size: self.size,
+            lines,
+            cursor: term.cursor(),
+            modes: term.modes(),
+            title,
+            cwd: term.cwd.as_deref().map(Arc::from),
+            scrollback: term.history_len(),
+            plain: Memo::default(),
+            ansi: Memo::default(),
+            styled: Memo::default(),
+        });
+        self.shown = Some(Arc::clone(&snapshot));
+        snapshot
+    }
+
+    /// Returns control sequences that make a fresh terminal of this size show and do the same.
+    pub fn dump(&self) -> String {
+        self.performer.term.dump()
+    }
+
+    /// Returns the newest `count` lines that scrolled off, oldest first.
+    pub fn history(&self, count: usize) -> Vec<Line> {
+        self.performer.term.history(count)
+    }
+
+    /// Returns the modes the child has set.
+    pub fn modes(&self) -> Modes {
+        self.performer.term.modes()
+    }
+
+    /// Returns the size.
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// Returns the number that grows with every change.
+    pub fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    /// Collects a frame until its end and then shows it at once. Returns what follows it.
+    fn feed_frame<'a>(&mut self, mut frame: Vec<u8>, bytes: &'a [u8]) -> &'a [u8] {
+        let searched = frame.len().saturating_sub(FRAME_END.len() - 1);
+        let known = frame.len();
+        frame.extend_from_slice(bytes);
+        match memmem::find(&frame[searched..], FRAME_END) {
+            Some(at) => {
+                let end = searched + at + FRAME_END.len();
+                self.frame = Some(frame[..end].to_vec());
+                self.end_frame();
+                &bytes[end - known..]
+            }
+            None => {
+                let full = frame.len() > MAX_FRAME;
+                self.frame = Some(frame);
+                if full {
+                    self.end_frame();
+                }
+                &[]
+            }
+        }
+    }
+
+    /// Parses up to the next point of interest and returns the rest.
+    fn parse<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        if self.skipping {
+            return self.skip_string(bytes);
+        }
+        if self.ground {
+            let used = self.parse_ground(bytes);
+            if used > 0 {
+                return &bytes[used..];
+            }
+        }
+        let window = &bytes[..bytes.len().min(STRIDE)];
+        self.performer.active = false;
+        self.performer.at_ground = false;
+        let used = self.parser.advance_until_terminated(&mut self.performer, window);
+        self.ground = self.performer.at_ground;
+        if self.performer.active {
+            self.silent = 0;
+        } else {
+            self.silent += used;
+            if self.silent > MAX_STRING {
+                self.parser = vte::Parser::new();
+                self.skipping = true;
+            }
+        }
+        if mem::take(&mut self.performer.frame_began) {
+            self.frame = Some(Vec::new());
+        }
+        &bytes[used..]
+    }
+
+    /// Handles what needs no parser: text, whole characters and single controls. Returns how many bytes that was.
+    fn parse_ground(&mut self, bytes: &[u8]) -> usize {
+        let plain = plain_prefix(bytes);
+        if plain > 0 {
+            self.print_plain(&bytes[..plain]);
+            return plain;
+        }
+        match bytes.first() {
+            None | Some(0x1b) => 0,
+            Some(&control @ 0..=0x1f) => {
+                self.performer.execute(control);
+                1
+            }
+            Some(0x7f) => 1,
+            Some(_) => {
+                let end = bytes.iter().position(u8::is_ascii).unwrap_or(bytes.len());
+                let Ok(text) = str::from_utf8(&bytes[..end]) else { return 0 };
+                for c in text.chars() {
+                    match c {
+                        '\u{80}'..='\u{9f}' => self.performer.execute(c as u8),
+                        _ => self.performer.term.print(c),
+                    }
+                }
+                end
+            }
+        }
+    }
+
+    fn skip_string<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        match bytes.iter().position(|byte| matches!(byte, 0x07 | 0x18 | 0x1a | 0x1b)) {
+            Some(at) => {
+                self.skipping = false;
+                self.silent = 0;
+                self.ground = true;
+                // ESC begins the string's own end, or the next sequence; the others are over with themselves.
+                if bytes[at] == 0x1b { &bytes[at..] } else { &bytes[at + 1..] }
+            }
+            None => &[],
+        }
+    }
+
+    /// Prints text, carriage returns and line feeds without the parser.
+    fn print_plain(&mut self, mut text: &[u8]) {
+        let term = &mut self.performer.term;
+        while let Some(&first) = text.first() {
+            match first {
+                b'\r' | b'\n' => {
+                    term.last_printed = None;
+                    if first == b'\r' {
+                        term.carriage_return();
+                    } else {
+                        term.line_feed();
+                    }
+                    text = &text[1..];
+                }
+                _ => {
+                    let end = memchr::memchr2(b'\r', b'\n', text).unwrap_or(text.len());
+                    term.print_ascii(&text[..end]);
+                    text = &text[end..];
+                }
+            }
+        }
+    }
+}
+
+/// Returns how many bytes at the front are printable ASCII or line ends.
+fn plain_prefix(bytes: &[u8]) -> usize {
+    bytes.iter().position(|&byte| !matches!(byte, b' '..=b'~' | b'\r' | b'\n')).unwrap_or(bytes.len())
+}
