@@ -6,7 +6,7 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{AgentId, AgentReport, Epoch, Error, EventPage, Feed, Screen, Seq, Size, WriterId};
+use crate::{AgentId, AgentReport, Epoch, Error, EventPage, Feed, Line, Offset, Screen, Seq, Size, WriterId};
 
 /// The one port: what a transport can ask of agents, be it one session or a fleet of them.
 pub trait Agents: Send + Sync + 'static {
@@ -29,6 +29,10 @@ pub enum Request {
     Status,
     /// What its terminal shows.
     Screen,
+    /// The lines that scrolled off its terminal, this many at most.
+    History(usize),
+    /// Control sequences that make a fresh terminal show the same.
+    Dump,
     /// The events after this one.
     Events(Seq),
     /// Types something.
@@ -70,6 +74,10 @@ pub enum Reply {
     Status(Status),
     /// To [`Request::Screen`].
     Screen(Arc<Screen>),
+    /// To [`Request::History`], oldest first.
+    History(Vec<Line>),
+    /// To [`Request::Dump`].
+    Dump(Dump),
     /// To [`Request::Events`].
     Events(EventPage),
     /// To [`Request::Write`].
@@ -80,6 +88,17 @@ pub enum Reply {
     Delivery(Delivery),
     /// To everything that has nothing to tell but that it was done.
     Done,
+}
+
+/// A terminal as control sequences.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dump {
+    /// The control sequences; they begin by resetting the terminal.
+    pub data: Bytes,
+    /// How much of the child's output is in it.
+    pub offset: Offset,
+    /// The size of the terminal.
+    pub size: Size,
 }
 
 /// Something typed.

@@ -158,8 +158,7 @@ impl Terminal {
         let (cols, rows) = (usize::from(size.cols()), usize::from(size.rows()));
         let alt = self.flags.alt;
         let (main, alternate) = if alt { (&mut self.other, &mut self.grid) } else { (&mut self.grid, &mut self.other) };
-        main.resize(true, rows, cols);
-        main.update_history(scrollback_for(cols));
+        reflow(main, rows, cols);
         alternate.resize(false, rows, cols);
         (self.top, self.bottom) = (0, rows - 1);
         let known = self.tabs.len();
@@ -497,6 +496,29 @@ impl Terminal {
     pub(super) fn background(&self) -> Color {
         self.grid.cursor.template.bg
     }
+}
+
+/// Resizes the main screen. Its text stays at the top as long as blank rows below it can make room: left to itself the
+/// grid would scroll text away while the rows below the cursor are empty.
+fn reflow(grid: &mut Grid<Cell>, rows: usize, cols: usize) {
+    let cursor = grid.cursor.point.line.0.max(0) as usize;
+    let is_clear = |row: &usize| grid[Line(*row as i32)].is_clear();
+    let used = (cursor + 1..grid.screen_lines()).rev().find(|row| !is_clear(row)).unwrap_or(cursor) + 1;
+    let blank_below = grid.screen_lines() - used;
+    let history = grid.history_size();
+
+    grid.resize(true, used, grid.columns());
+    grid.resize(true, used, cols);
+    let scrolled_off = grid.history_size().saturating_sub(history);
+    let history = grid.history_size();
+    grid.resize(true, rows, cols);
+    let pulled = history.saturating_sub(grid.history_size());
+    if blank_below > 0 && pulled > scrolled_off {
+        let back = pulled - scrolled_off;
+        grid.scroll_up(&(Line(0)..Line(rows as i32)), back);
+        grid.cursor.point.line -= back;
+    }
+    grid.update_history(scrollback_for(cols));
 }
 
 fn scrollback_for(cols: usize) -> usize {

@@ -108,8 +108,8 @@ fn color(color: ansi::Color) -> Color {
 impl Terminal {
     pub(super) fn line(&self, row: usize, seq: Seq) -> Line {
         let mut line = line(&self.grid, row as i32, seq);
-        // Below the last row nothing goes on.
-        line.wrapped &= row + 1 < self.rows();
+        // Below the last row nothing goes on, and a row whose wrap is pending has not wrapped yet.
+        line.wrapped &= row + 1 < self.rows() && !(self.pending_wrap() && row == self.row());
         line
     }
 

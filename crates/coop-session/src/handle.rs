@@ -1,0 +1,137 @@
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use coop_api::{AgentId, Agents, Error, ErrorCode, Feed, Pulse, Reply, Request, Size, Tap};
+use coop_term::{Command, Exit, Ring, SpawnError};
+use tokio::runtime;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::session::Session;
+
+/// Requests that may wait for the session; more wait at their sender.
+const MAILBOX: usize = 256;
+
+/// What to run and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The agent's id.
+    pub id: AgentId,
+    /// The agent's type.
+    pub agent: String,
+    /// What to run.
+    pub command: Command,
+    /// The terminal's first size.
+    pub size: Size,
+    /// How much output is kept, in bytes.
+    pub ring: usize,
+    /// Whether the terminal answers the child's queries; not when another terminal already does.
+    pub queries: Queries,
+    /// How long a child may take to end before it is killed.
+    pub grace: Duration,
+    /// Shut down when nothing was written or typed for this long.
+    pub idle_timeout: Option<Duration>,
+}
+
+/// Who answers the questions a child asks its terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queries {
+    /// This session.
+    Answered,
+    /// Somebody else, such as the tmux whose pane we show.
+    Left,
+}
+
+/// Why a session could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The child could not be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// The session's thread could not be started.
+    #[error("cannot start the session: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// A way to ask a session things and to follow it.
+#[derive(Clone)]
+pub struct Handle {
+    id: AgentId,
+    mailbox: mpsc::Sender<Mail>,
+    feed: Feed,
+}
+
+pub(crate) struct Mail {
+    pub(crate) request: Request,
+    pub(crate) reply: oneshot::Sender<Result<Reply, Error>>,
+}
+
+/// Starts the child and the session that owns it. The receiver tells, once the session is over, how the last child
+/// ended.
+pub async fn start(options: Options) -> Result<(Handle, oneshot::Receiver<Option<Exit>>), StartError> {
+    let ring = Arc::new(Ring::new(options.ring));
+    let (mailbox, mail) = mpsc::channel(MAILBOX);
+    let (pulse, heard) = watch::channel(Pulse {
+        written: Default::default(),
+        screen: Default::default(),
+        events: Default::default(),
+        size: options.size,
+        ended: false,
+    });
+    let tap: Arc<dyn Tap> = Arc::clone(&ring) as _;
+    let handle = Handle { id: options.id.clone(), mailbox, feed: Feed { pulse: heard, tap } };
+    let (started, outcome) = oneshot::channel();
+    let (finished, done) = oneshot::channel();
+    // A thread of its own: a busy server never delays the child, and a flood of output never delays the server.
+    thread::Builder::new().name("session".into()).spawn(move || {
+        let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => return drop(started.send(Err(StartError::Thread(error)))),
+        };
+        runtime.block_on(async {
+            match Session::start(options, ring, pulse, mail) {
+                Ok(session) => {
+                    let _ = started.send(Ok(()));
+                    let _ = finished.send(session.run().await);
+                }
+                Err(error) => drop(started.send(Err(error.into()))),
+            }
+        });
+    })?;
+    outcome.await.map_err(|_| io::Error::other("its thread ended before it began"))??;
+    Ok((handle, done))
+}
+
+impl Handle {
+    /// Returns the agent's id.
+    pub fn id(&self) -> &AgentId {
+        &self.id
+    }
+
+    fn check(&self, id: &AgentId) -> Result<(), Error> {
+        if *id == self.id {
+            return Ok(());
+        }
+        Err(Error::new(ErrorCode::NotFound, format!("there is no agent {id} here; the only one is {}", self.id)))
+    }
+}
+
+impl Agents for Handle {
+    fn list(&self) -> Vec<AgentId> {
+        vec![self.id.clone()]
+    }
+
+    async fn call(&self, id: &AgentId, request: Request) -> Result<Reply, Error> {
+        self.check(id)?;
+        let over = || Error::new(ErrorCode::Exited, "the session is over");
+        let (reply, answer) = oneshot::channel();
+        self.mailbox.send(Mail { request, reply }).await.map_err(|_| over())?;
+        answer.await.map_err(|_| over())?
+    }
+
+    fn feed(&self, id: &AgentId) -> Result<Feed, Error> {
+        self.check(id)?;
+        Ok(self.feed.clone())
+    }
+}

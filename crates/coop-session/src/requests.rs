@@ -1,0 +1,189 @@
+//! What the session answers.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use coop_api::{
+    AgentReport, AgentState, Dump, Error, ErrorCode, EventBody, Evidence, EvidenceSource, Health, Input,
+    Lifecycle, LockAction, ProcessState, Reply, Request, Signal, Size, Status, WriterId,
+};
+use coop_term::{Target, encode_keys, encode_paste};
+use tokio::sync::oneshot;
+
+use crate::handle::Mail;
+use crate::session::{AfterStop, Running, Session};
+
+impl Session {
+    pub(crate) fn handle(&mut self, Mail { request, reply }: Mail) {
+        let answer = match request {
+            Request::Write { writer, input } => return self.type_input(writer, input, reply),
+            Request::Health => Ok(Reply::Health(self.health())),
+            Request::Status => Ok(Reply::Status(self.status())),
+            Request::Screen => Ok(Reply::Screen(self.screen.snapshot())),
+            Request::History(count) => Ok(Reply::History(self.screen.history(count))),
+            Request::Dump => Ok(Reply::Dump(self.dump())),
+            Request::Events(cursor) => Ok(Reply::Events(self.log.after(cursor))),
+            Request::Lock { writer, action } => self.change_lock(writer, action),
+            Request::Resize(size) => self.resize(size),
+            Request::Signal(signal) => self.signal(signal),
+            Request::Restart => self.restart(),
+            Request::Shutdown => {
+                self.begin_stop(AfterStop::ShutDown);
+                Ok(Reply::Done)
+            }
+            Request::AgentState => Ok(Reply::AgentState(self.report())),
+            Request::Nudge(_) | Request::Respond(_) => Err(self.no_driver()),
+        };
+        // Whoever asked may be gone.
+        let _ = reply.send(answer);
+    }
+
+    /// Returns the child, or why there is none to talk to.
+    fn running(&mut self) -> Result<&mut Running, Error> {
+        let exited = self.exit.is_some();
+        match &mut self.child {
+            Some(running) => Ok(running),
+            None if exited => Err(Error::exited()),
+            None => Err(Error::new(ErrorCode::NotReady, "the child is not running yet; try again in a moment")),
+        }
+    }
+
+    fn type_input(&mut self, writer: WriterId, input: Input, reply: oneshot::Sender<Result<Reply, Error>>) {
+        let now = Instant::now();
+        let accepted = self.running().map(|_| ()).and_then(|()| self.lock.check(writer, now)).and_then(|()| {
+            let modes = self.screen.modes();
+            match input {
+                Input::Bytes(bytes) => Ok(bytes),
+                Input::Paste(text) => Ok(encode_paste(&text, &modes).into()),
+                Input::Keys(keys) => {
+                    encode_keys(&keys, &modes).map(Bytes::from).map_err(|error| Error::bad_request(error.to_string()))
+                }
+            }
+        });
+        match (accepted, &mut self.child) {
+            (Ok(bytes), Some(running)) => {
+                running.queue.push(bytes, reply, now);
+                self.write();
+            }
+            (Err(error), _) => drop(reply.send(Err(error))),
+            (Ok(_), None) => drop(reply.send(Err(Error::exited()))),
+        }
+    }
+
+    fn change_lock(&mut self, writer: WriterId, action: LockAction) -> Result<Reply, Error> {
+        match action {
+            LockAction::Acquire => self.lock.acquire(writer, Instant::now())?,
+            LockAction::Release => self.lock.release(writer),
+        }
+        Ok(Reply::Done)
+    }
+
+    fn resize(&mut self, size: Size) -> Result<Reply, Error> {
+        let running = self.running()?;
+        running.child.resize(size).map_err(|error| Error::internal(format!("cannot resize the terminal: {error}")))?;
+        if size != self.screen.size() {
+            self.screen.resize(size);
+            self.record(EventBody::Lifecycle(Lifecycle::Resized { size }));
+            self.screen_changed();
+        }
+        Ok(Reply::Done)
+    }
+
+    fn signal(&mut self, signal: Signal) -> Result<Reply, Error> {
+        let running = self.running()?;
+        running
+            .child
+            .signal(to_posix(signal), Target::Group)
+            .map_err(|error| Error::internal(format!("cannot signal the child: {error}")))?;
+        Ok(Reply::Done)
+    }
+
+    fn restart(&mut self) -> Result<Reply, Error> {
+        if self.is_stopping() {
+            return Err(Error::new(ErrorCode::NotReady, "the child is being stopped already; try again in a moment"));
+        }
+        self.begin_stop(AfterStop::Restart);
+        Ok(Reply::Done)
+    }
+
+    fn health(&self) -> Health {
+        Health {
+            state: self.process_state(),
+            pid: self.pid(),
+            uptime: self.began.elapsed(),
+            agent: self.options.agent.clone(),
+            size: self.screen.size(),
+        }
+    }
+
+    fn status(&self) -> Status {
+        Status {
+            state: self.process_state(),
+            pid: self.pid(),
+            uptime: self.began.elapsed(),
+            exit_code: self.exit.and_then(|exit| exit.code),
+            exit_signal: self.exit.and_then(|exit| exit.signal),
+            screen_seq: self.screen.seq(),
+            bytes_read: self.written().0,
+            bytes_written: self.bytes_written,
+            epoch: self.epoch,
+        }
+    }
+
+    fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(|running| running.child.pid())
+    }
+
+    fn process_state(&self) -> ProcessState {
+        match (&self.child, self.exit) {
+            (Some(_), _) => ProcessState::Running,
+            (None, Some(_)) => ProcessState::Exited,
+            (None, None) => ProcessState::Starting,
+        }
+    }
+
+    fn dump(&mut self) -> Dump {
+        let offset = self.screen.snapshot().offset;
+        Dump { data: self.screen.dump().into(), offset, size: self.screen.size() }
+    }
+
+    fn report(&self) -> AgentReport {
+        let (state, since_seq) = self.state.clone();
+        let evidence = match &state {
+            AgentState::Exited { code, signal } => Evidence {
+                source: EvidenceSource::Process,
+                detail: match (code, signal) {
+                    (Some(code), _) => format!("the process exited with code {code}"),
+                    (None, Some(signal)) => format!("the process was killed by signal {signal}"),
+                    (None, None) => "the process is gone".to_owned(),
+                },
+            },
+            AgentState::Starting | AgentState::Unknown => {
+                Evidence { source: EvidenceSource::None, detail: "no driver is active".to_owned() }
+            }
+        };
+        AgentReport { agent: self.options.agent.clone(), state, since_seq, screen_seq: self.screen.seq(), evidence }
+    }
+
+    fn no_driver(&self) -> Error {
+        let message = format!("coop has no driver for {:?}, so it cannot tell when to type; use /api/v1/input", self.options.agent);
+        Error::new(ErrorCode::NoDriver, message)
+    }
+}
+
+fn to_posix(signal: Signal) -> rustix::process::Signal {
+    use rustix::process::Signal as Posix;
+    match signal {
+        Signal::Hup => Posix::HUP,
+        Signal::Int => Posix::INT,
+        Signal::Quit => Posix::QUIT,
+        Signal::Kill => Posix::KILL,
+        Signal::Usr1 => Posix::USR1,
+        Signal::Usr2 => Posix::USR2,
+        Signal::Term => Posix::TERM,
+        Signal::Cont => Posix::CONT,
+        Signal::Stop => Posix::STOP,
+        Signal::Tstp => Posix::TSTP,
+        Signal::Winch => Posix::WINCH,
+    }
+}

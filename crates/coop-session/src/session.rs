@@ -1,0 +1,366 @@
+//! The task that owns everything.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use coop_api::{AgentState, Epoch, Error, ErrorCode, EventBody, Lifecycle, Offset, Pulse, Seq};
+use coop_term::{Child, Exit, ReadOutcome, Ring, Screen, SpawnError, Target};
+use rustix::process::Signal;
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep_until;
+
+use crate::handle::{Mail, Options, Queries};
+use crate::input::InputQueue;
+use crate::lock::WriteLock;
+use crate::log::EventLog;
+use crate::stop::Stop;
+
+/// Output is passed on at least this often; less often would make a flood jerky, more often would cost wake-ups.
+const BATCH: usize = 64 * 1024;
+/// How long a synchronized frame may take; terminals agree on about this much.
+const FRAME_PATIENCE: Duration = Duration::from_millis(150);
+/// How long the output of an ended child is waited for when another process still has its terminal open.
+const DRAIN: Duration = Duration::from_millis(50);
+
+pub(crate) struct Session {
+    pub(crate) options: Options,
+    pub(crate) child: Option<Running>,
+    pub(crate) epoch: Epoch,
+    pub(crate) exit: Option<Exit>,
+    pub(crate) state: (AgentState, Seq),
+    pub(crate) screen: Screen,
+    pub(crate) log: EventLog,
+    pub(crate) lock: WriteLock,
+    pub(crate) began: Instant,
+    pub(crate) bytes_written: u64,
+    ring: Arc<Ring>,
+    pulse: watch::Sender<Pulse>,
+    mail: mpsc::Receiver<Mail>,
+    buffer: Vec<u8>,
+    frame_deadline: Option<Instant>,
+    last_activity: Instant,
+    /// Set while the child is being ended, with what comes then.
+    stop: Option<(Stop, AfterStop)>,
+}
+
+/// A child with what waits to be typed to it.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    pub(crate) queue: InputQueue,
+    /// Set once its terminal has nothing more to read.
+    at_end: bool,
+    /// Set once it has ended, to when we stop waiting for its last output.
+    drain_until: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AfterStop {
+    Restart,
+    ShutDown,
+}
+
+enum Wake {
+    Mail(Option<Mail>),
+    Readable,
+    Writable,
+    Ended,
+    Deadline,
+}
+
+impl Session {
+    pub(crate) fn start(
+        options: Options,
+        ring: Arc<Ring>,
+        pulse: watch::Sender<Pulse>,
+        mail: mpsc::Receiver<Mail>,
+    ) -> Result<Self, SpawnError> {
+        let now = Instant::now();
+        let mut session = Self {
+            child: None,
+            epoch: Epoch::default(),
+            exit: None,
+            state: (AgentState::Starting, Seq::default()),
+            screen: Screen::new(options.size),
+            log: EventLog::new(options.id.clone()),
+            lock: WriteLock::default(),
+            began: now,
+            bytes_written: 0,
+            ring,
+            pulse,
+            mail,
+            buffer: vec![0; BATCH],
+            frame_deadline: None,
+            last_activity: now,
+            stop: None,
+            options,
+        };
+        session.spawn()?;
+        Ok(session)
+    }
+
+    /// Runs until a shutdown is through, and returns how the last child ended.
+    pub(crate) async fn run(mut self) -> Option<Exit> {
+        loop {
+            match self.wake().await {
+                Wake::Mail(Some(mail)) => self.handle(mail),
+                // Every handle is gone: nobody can watch or steer the child any more.
+                Wake::Mail(None) => self.begin_stop(AfterStop::ShutDown),
+                Wake::Readable => self.read(),
+                Wake::Writable => self.write(),
+                Wake::Ended => self.child_ended(),
+                Wake::Deadline => self.deadline_passed(),
+            }
+            if self.child.is_none() {
+                match self.stop.take() {
+                    Some((_, AfterStop::ShutDown)) => return self.exit,
+                    Some((_, AfterStop::Restart)) => self.respawn(),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    async fn wake(&mut self) -> Wake {
+        let deadline = self.next_deadline();
+        let running = self.child.as_ref();
+        let reads = running.filter(|running| !running.at_end);
+        let writes = running.filter(|running| !running.queue.is_empty());
+        let lives = running.filter(|running| running.drain_until.is_none());
+        let mail_closed = self.mail.is_closed() && self.mail.is_empty();
+        tokio::select! {
+            mail = self.mail.recv(), if !mail_closed || self.stop.is_none() => Wake::Mail(mail),
+            _ = on(reads.map(|running| running.child.readable())) => Wake::Readable,
+            _ = on(writes.map(|running| running.child.writable())) => Wake::Writable,
+            _ = on(lives.map(|running| running.child.ended())) => Wake::Ended,
+            () = on(deadline.map(|deadline| sleep_until(deadline.into()))) => Wake::Deadline,
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let running = self.child.as_ref();
+        let idle = self.options.idle_timeout.filter(|_| self.stop.is_none()).map(|after| self.last_activity + after);
+        [
+            self.frame_deadline,
+            running.and_then(|running| running.queue.deadline()),
+            running.and_then(|running| running.drain_until),
+            self.stop.as_ref().and_then(|(stop, _)| stop.deadline()),
+            idle,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    fn deadline_passed(&mut self) {
+        let now = Instant::now();
+        if self.frame_deadline.is_some_and(|deadline| deadline <= now) {
+            self.screen.end_frame();
+            self.screen_changed();
+        }
+        if let Some(running) = &mut self.child {
+            running.queue.tell_impatient(now);
+            if running.drain_until.is_some_and(|deadline| deadline <= now) {
+                self.finish_child();
+            }
+        }
+        if let Some((stop, _)) = &mut self.stop
+            && let Some(signal) = stop.due(now)
+            && let Some(running) = &self.child
+        {
+            tracing::info!(signal = signal.as_raw(), "signalling the child's session");
+            // It may have ended meanwhile, which the loop will see.
+            let _ = running.child.signal(signal, Target::Session);
+        }
+        if self.stop.is_none() && self.options.idle_timeout.is_some_and(|after| self.last_activity + after <= now) {
+            tracing::info!("nothing happened for the idle timeout; shutting down");
+            self.begin_stop(AfterStop::ShutDown);
+        }
+    }
+
+    fn spawn(&mut self) -> Result<(), SpawnError> {
+        let child = Child::spawn(&self.options.command, self.screen.size())?;
+        let pid = child.pid();
+        self.epoch = self.epoch.next();
+        self.exit = None;
+        self.last_activity = Instant::now();
+        self.child = Some(Running { child, queue: InputQueue::default(), at_end: false, drain_until: None });
+        tracing::info!(pid, epoch = self.epoch.0, "child started");
+        self.record(EventBody::Lifecycle(Lifecycle::Started { pid }));
+        self.set_state(AgentState::Unknown);
+        Ok(())
+    }
+
+    fn respawn(&mut self) {
+        // A fresh terminal for the new child, also for those who follow the bytes.
+        self.output(b"\x1bc");
+        if let Err(error) = self.spawn() {
+            tracing::error!(%error, "cannot start the child again");
+        }
+        self.publish();
+    }
+
+    fn read(&mut self) {
+        let Some(running) = &mut self.child else { return };
+        let mut filled = 0;
+        while filled < BATCH {
+            match running.child.read(&mut self.buffer[filled..]) {
+                Ok(ReadOutcome::Bytes(read)) => {
+                    // At once: while we look at these bytes the child can write the next.
+                    self.screen.feed(&self.buffer[filled..filled + read]);
+                    filled += read;
+                }
+                Ok(ReadOutcome::Blocked) => break,
+                Ok(ReadOutcome::End) => {
+                    running.at_end = true;
+                    break;
+                }
+                Err(error) => {
+                    tracing::error!(%error, "cannot read the child's terminal");
+                    running.at_end = true;
+                    break;
+                }
+            }
+        }
+        let finished = running.at_end && running.drain_until.is_some();
+        if filled > 0 {
+            self.last_activity = Instant::now();
+            self.ring.push(Bytes::copy_from_slice(&self.buffer[..filled]));
+            self.answer_queries();
+            self.screen_changed();
+        }
+        if finished {
+            self.finish_child();
+        }
+    }
+
+    /// Takes in bytes that no child wrote.
+    fn output(&mut self, bytes: &'static [u8]) {
+        self.screen.end_frame();
+        self.screen.feed(bytes);
+        self.ring.push(Bytes::from_static(bytes));
+        self.screen_changed();
+    }
+
+    fn answer_queries(&mut self) {
+        let answers = self.screen.take_replies();
+        if answers.is_empty() || self.options.queries == Queries::Left {
+            return;
+        }
+        if let Some(running) = &mut self.child {
+            running.queue.push_answer(answers);
+            self.write();
+        }
+    }
+
+    pub(crate) fn screen_changed(&mut self) {
+        self.frame_deadline = match (self.screen.frame_is_open(), self.frame_deadline) {
+            (false, _) => None,
+            (true, None) => Some(Instant::now() + FRAME_PATIENCE),
+            (true, known) => known,
+        };
+        self.publish();
+    }
+
+    pub(crate) fn write(&mut self) {
+        let Some(running) = &mut self.child else { return };
+        let child = &running.child;
+        match running.queue.flush(|bytes| child.write(bytes)) {
+            Ok(0) => {}
+            Ok(written) => {
+                self.bytes_written += written as u64;
+                self.last_activity = Instant::now();
+            }
+            // The terminal is closed; the child's end will follow.
+            Err(error) => self.drop_input(&error),
+        }
+    }
+
+    fn drop_input(&mut self, error: &io::Error) {
+        if let Some(running) = &mut self.child {
+            let queue = std::mem::take(&mut running.queue);
+            queue.fail(&Error::new(ErrorCode::Exited, format!("the child's terminal is closed: {error}")));
+        }
+    }
+
+    fn child_ended(&mut self) {
+        if let Some(running) = &mut self.child {
+            running.drain_until = Some(Instant::now() + DRAIN);
+            if running.at_end {
+                self.finish_child();
+            } else {
+                self.read();
+            }
+        }
+    }
+
+    fn finish_child(&mut self) {
+        let Some(running) = self.child.take() else { return };
+        if self.stop.is_some() {
+            // The others of its session had their chance; the leader is not reaped yet, so the number is still its own.
+            let _ = running.child.signal(Signal::KILL, Target::Session);
+        }
+        let exit = running.child.reap().ok().flatten().unwrap_or(Exit { code: None, signal: None });
+        running.queue.fail(&Error::exited());
+        self.exit = Some(exit);
+        self.screen.end_frame();
+        self.frame_deadline = None;
+        tracing::info!(code = exit.code, signal = exit.signal, "child exited");
+        self.set_state(AgentState::Exited { code: exit.code, signal: exit.signal });
+        self.record(EventBody::Lifecycle(Lifecycle::Exited { code: exit.code, signal: exit.signal }));
+    }
+
+    /// Begins to end the child, or changes what comes after. Asked twice to shut down, it kills at once.
+    pub(crate) fn begin_stop(&mut self, after: AfterStop) {
+        match &mut self.stop {
+            Some((stop, AfterStop::ShutDown)) => stop.force(),
+            Some((_, planned)) => *planned = after,
+            None => {
+                self.record(EventBody::Lifecycle(Lifecycle::Stopping));
+                self.stop = Some((Stop::new(Instant::now(), self.options.grace), after));
+            }
+        }
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    pub(crate) fn record(&mut self, body: EventBody) {
+        self.log.push(self.epoch, body, SystemTime::now());
+        self.publish();
+    }
+
+    fn set_state(&mut self, next: AgentState) {
+        if self.state.0 != next {
+            let prev = std::mem::replace(&mut self.state, (next.clone(), self.screen.seq())).0;
+            self.record(EventBody::State { prev, next });
+        }
+    }
+
+    pub(crate) fn written(&self) -> Offset {
+        coop_api::Tap::range(&*self.ring).1
+    }
+
+    /// Wakes the readers.
+    fn publish(&self) {
+        let restarting = matches!(self.stop, Some((_, AfterStop::Restart)));
+        let pulse = Pulse {
+            written: self.written(),
+            screen: self.screen.seq(),
+            events: self.log.last(),
+            size: self.screen.size(),
+            ended: self.exit.is_some() && self.child.is_none() && !restarting,
+        };
+        self.pulse.send_if_modified(|known| std::mem::replace(known, pulse) != pulse);
+    }
+}
+
+/// Awaits a future if there is one, and else for ever.
+async fn on<T>(future: Option<impl Future<Output = T>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}

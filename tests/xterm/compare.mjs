@@ -1,0 +1,86 @@
+// Runs the same bytes through our screen and through xterm.js and compares what both show.
+//
+//   node compare.mjs --show PATH [--filter NAME] [--recordings DIR] [--raw DIR] [--no-live] [--require-live] [--verbose]
+
+import { readFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+
+import { rawCases, recordedCases, writtenCases } from './cases.mjs';
+import { differences } from './diff.mjs';
+import { liveCases } from './live.mjs';
+import { shownByUs } from './ours.mjs';
+import { shownByReference } from './reference.mjs';
+
+const { values: options } = parseArgs({
+  options: {
+    show: { type: 'string' },
+    filter: { type: 'string', default: '' },
+    recordings: { type: 'string' },
+    raw: { type: 'string' },
+    'no-live': { type: 'boolean', default: false },
+    'require-live': { type: 'boolean', default: false },
+    verbose: { type: 'boolean', default: false },
+  },
+});
+if (!options.show) {
+  console.error('usage: node compare.mjs --show PATH [options], see README.md');
+  process.exit(2);
+}
+
+const accepted = JSON.parse(readFileSync(new URL('differences.json', import.meta.url), 'utf8'));
+const tally = { passed: 0, failed: 0 };
+
+const written = writtenCases();
+for (const name of Object.keys(accepted)) {
+  if (!written.some((one) => one.name === name)) fail(name, ['differences.json names it, but there is no such case']);
+}
+const cases = [...written, ...optional('recordings', recordedCases), ...optional('raw', rawCases), ...(await live())]
+  .filter((one) => one.name.includes(options.filter));
+
+const ours = await shownByUs(options.show, cases);
+for (const [index, one] of cases.entries()) {
+  judge(one, ours[index], await shownByReference(one));
+}
+console.log(`${tally.passed} passed, ${tally.failed} failed`);
+process.exitCode = tally.failed > 0 ? 1 : 0;
+
+function judge(one, mine, theirs) {
+  const found = mine.error ? [mine.error] : differences(one, mine, theirs);
+  const reason = accepted[one.name];
+  if (found.length > 0 && reason === undefined) fail(one.name, found);
+  else if (found.length === 0 && reason !== undefined) fail(one.name, ['no longer differs: remove it from differences.json']);
+  else pass(one.name, found, reason);
+}
+
+function pass(name, found, reason) {
+  tally.passed += 1;
+  if (!options.verbose) return;
+  console.log(reason === undefined ? `ok   ${name}` : `ok   ${name} (differs: ${reason})`);
+  found.forEach((line) => console.log(`       ${line}`));
+}
+
+function fail(name, lines) {
+  tally.failed += 1;
+  console.log(`FAIL ${name}`);
+  lines.forEach((line) => console.log(`       ${line}`));
+}
+
+/** Returns the cases from a directory that may be absent. */
+function optional(option, load) {
+  const directory = options[option];
+  if (directory === undefined) return [];
+  const found = load(directory);
+  if (found.length === 0) console.log(`note: nothing to compare in --${option} ${directory}`);
+  return found;
+}
+
+async function live() {
+  if (options['no-live']) return [];
+  const { cases: found, missing, broken } = await liveCases(options.filter);
+  for (const name of missing) {
+    if (options['require-live']) fail(name, ['not installed']);
+    else console.log(`note: ${name} skipped, not installed`);
+  }
+  broken.forEach(({ name, error }) => fail(name, [error]));
+  return found;
+}
