@@ -10,7 +10,9 @@
 //   y
 //
 // The lines of a case are joined without the line ends between them. Escapes: \e \r \n \t \b \a \\, \xHH for one byte,
-// \u{H…} for a character. `-- compare replies` also compares what the terminal answered.
+// \u{H…} for a character. `-- compare replies` also compares what the terminal answered, `-- compare wraps` which rows run
+// on in the next. The latter is asked for where it can agree: xterm.js keeps it in the later row, we (and xterm) in the
+// earlier one, so that editing either row has another outcome.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -41,7 +43,7 @@ export function recordedCases(directory) {
     .sort()
     .map((file) => {
       const text = readFileSync(join(directory, file), 'utf8').replaceAll(/\r?\n/g, '\r\n');
-      return { name: `recording: ${file}`, ...RECORDED_SIZE, steps: [{ feed: Buffer.from(text) }] };
+      return { name: `recording: ${file}`, ...RECORDED_SIZE, steps: [{ feed: Buffer.from(text) }], comparesWraps: true };
     });
 }
 
@@ -93,6 +95,7 @@ function direct(current, line, wrong) {
   const size = /^-- resize (\d+)x(\d+)$/.exec(line);
   if (size) current.steps.push({ resize: [Number(size[1]), Number(size[2])] });
   else if (line === '-- compare replies') current.comparesReplies = true;
+  else if (line === '-- compare wraps') current.comparesWraps = true;
   else throw wrong(`unknown directive "${line}"`);
 }
 

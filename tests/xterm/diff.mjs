@@ -4,6 +4,7 @@
 export function differences(one, ours, theirs) {
   return [
     ...rowDifferences(ours, theirs),
+    ...(one.comparesWraps ? wrapDifferences(ours, theirs) : []),
     ...fieldDifferences('cursor', ours.cursor, theirs.cursor),
     ...fieldDifferences('mode', ours.modes, theirs.modes),
     ...valueDifference('title', ours.title, theirs.title),
@@ -13,10 +14,12 @@ export function differences(one, ours, theirs) {
 
 function rowDifferences(ours, theirs) {
   const count = Math.max(ours.rows.length, theirs.rows.length);
-  return Array.from({ length: count }).flatMap((_, row) => [
-    ...valueDifference(`row ${row}`, drawn(ours.rows[row]), drawn(theirs.rows[row])),
-    ...valueDifference(`row ${row} runs on`, ours.wrapped[row], theirs.wrapped[row]),
-  ]);
+  return Array.from({ length: count }).flatMap((_, row) =>
+    valueDifference(`row ${row}`, drawn(ours.rows[row]), drawn(theirs.rows[row])));
+}
+
+function wrapDifferences(ours, theirs) {
+  return theirs.wrapped.flatMap((wrapped, row) => valueDifference(`row ${row} runs on`, ours.wrapped[row], wrapped));
 }
 
 /** Compares the fields the reference knows. */
@@ -29,15 +32,16 @@ function valueDifference(what, ours, theirs) {
   return [`${what}: ours   ${JSON.stringify(ours)}`, `${' '.repeat(what.length + 1)} theirs ${JSON.stringify(theirs)}`];
 }
 
-/** Returns the row as text; a cell whose width is not obvious carries it, as in `漢<2>`. */
+/** Returns the row as text; a cell that is not one narrow character is told apart, as in `[漢:2]`. */
 function drawn(row) {
   if (row === undefined) return undefined;
-  return row.map(([text, width]) => (width === 1 && /^[ -~]$/.test(text) ? text : `${spelled(text)}<${width}>`)).join('').trimEnd();
+  const cells = row.map(([text, width]) => (width === 1 && [...text].length === 1 ? spelled(text) : `[${spelled(text)}:${width}]`));
+  return cells.join('').trimEnd();
 }
 
 /** Characters that a reader could not tell apart are spelled out. */
 function spelled(text) {
-  return text.replaceAll(/[\p{M}\p{Cf}\p{Cc}\p{Cn}]|\p{Z}(?<! )/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+  return text.replaceAll(/[\p{M}\p{Cf}\p{Cc}\p{Cn}\p{Co}]|\p{Z}(?<! )/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 }
 
 function decoded(base64) {

@@ -40,26 +40,34 @@ export async function shownByReference({ cols, rows, steps }) {
   return shown;
 }
 
+/** Parsing happens in a timer of xterm.js, so what it throws comes to us as an uncaught exception. */
 function write(terminal, data) {
-  return new Promise((resolve) => terminal.write(data, resolve));
+  return new Promise((resolve, reject) => {
+    process.once('uncaughtException', reject);
+    terminal.write(data, () => {
+      process.off('uncaughtException', reject);
+      resolve();
+    });
+  });
 }
 
 function cells(terminal) {
   const { cols, rows, buffer: { active } } = terminal;
   const lines = Array.from({ length: rows }, (_, row) => active.getLine(active.baseY + row));
   return {
-    rows: lines.map((line) => Array.from({ length: cols }, (_, col) => cell(line.getCell(col))).filter(Boolean)),
+    rows: lines.map((line) => Array.from({ length: cols }, (_, col) => cell(line, col)).filter(Boolean)),
     // xterm.js marks the row that goes on, we the row before it.
     wrapped: lines.map((_, row) => lines[row + 1]?.isWrapped ?? false),
   };
 }
 
-function cell(cell) {
-  // The right half of a wide character.
-  if (cell.getWidth() === 0 && cell.getChars() === '') return undefined;
-  const text = cell.getChars();
+function cell(line, col) {
+  const text = line.getCell(col).getChars();
+  const width = line.getCell(col).getWidth();
+  const isRightHalf = width === 0 && text === '';
+  if (isRightHalf) return line.getCell(col - 1)?.getWidth() === 2 ? undefined : [text, width];
   // A mark on a cell that nothing was printed to stands on a blank.
-  return [text === '' || /^\p{M}/u.test(text) ? ` ${text}` : text, cell.getWidth()];
+  return [text === '' || /^[\p{Mn}\p{Me}]/u.test(text) ? ` ${text}` : text, width];
 }
 
 function cursor({ cols, buffer: { active } }) {

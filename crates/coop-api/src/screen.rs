@@ -94,6 +94,8 @@ pub struct Screen {
     pub ansi: Memo,
     /// The encoding of the styled form, made once.
     pub styled: Memo,
+    /// The encoding as a message to those who follow the screen, made once.
+    pub message: Memo,
 }
 
 /// One row of the screen.

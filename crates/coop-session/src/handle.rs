@@ -93,7 +93,7 @@ pub async fn start(options: Options) -> Result<(Handle, oneshot::Receiver<Option
             match Session::start(options, ring, pulse, mail) {
                 Ok(session) => {
                     let _ = started.send(Ok(()));
-                    let _ = finished.send(session.run().await);
+                    session.run(finished).await;
                 }
                 Err(error) => drop(started.send(Err(error.into()))),
             }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use coop_api::{AgentState, Epoch, Error, ErrorCode, EventBody, Lifecycle, Offset, Pulse, Seq};
 use coop_term::{Child, Exit, ReadOutcome, Ring, Screen, SpawnError, Target};
 use rustix::process::Signal;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep_until;
 
 use crate::handle::{Mail, Options, Queries};
@@ -100,9 +100,9 @@ impl Session {
         Ok(session)
     }
 
-    /// Runs until a shutdown is through, and returns how the last child ended.
-    pub(crate) async fn run(mut self) -> Option<Exit> {
-        loop {
+    /// Runs until a shutdown is through, tells how the last child ended, and answers until nobody can ask any more.
+    pub(crate) async fn run(mut self, finished: oneshot::Sender<Option<Exit>>) {
+        while !matches!((&self.child, &self.stop), (None, Some((_, AfterStop::ShutDown)))) {
             match self.wake().await {
                 Wake::Mail(Some(mail)) => self.handle(mail),
                 // Every handle is gone: nobody can watch or steer the child any more.
@@ -112,13 +112,14 @@ impl Session {
                 Wake::Ended => self.child_ended(),
                 Wake::Deadline => self.deadline_passed(),
             }
-            if self.child.is_none() {
-                match self.stop.take() {
-                    Some((_, AfterStop::ShutDown)) => return self.exit,
-                    Some((_, AfterStop::Restart)) => self.respawn(),
-                    None => {}
-                }
+            if self.child.is_none() && matches!(self.stop, Some((_, AfterStop::Restart))) {
+                self.stop = None;
+                self.respawn();
             }
+        }
+        let _ = finished.send(self.exit);
+        while let Some(mail) = self.mail.recv().await {
+            self.handle(mail);
         }
     }
 
@@ -183,7 +184,6 @@ impl Session {
         let child = Child::spawn(&self.options.command, self.screen.size())?;
         let pid = child.pid();
         self.epoch = self.epoch.next();
-        self.exit = None;
         self.last_activity = Instant::now();
         self.child = Some(Running { child, queue: InputQueue::default(), at_end: false, drain_until: None });
         tracing::info!(pid, epoch = self.epoch.0, "child started");
@@ -193,10 +193,13 @@ impl Session {
     }
 
     fn respawn(&mut self) {
+        self.exit = None;
         // A fresh terminal for the new child, also for those who follow the bytes.
         self.output(b"\x1bc");
         if let Err(error) = self.spawn() {
             tracing::error!(%error, "cannot start the child again");
+            // What a shell says of a command it cannot run.
+            self.exit = Some(Exit { code: Some(127), signal: None });
         }
         self.publish();
     }

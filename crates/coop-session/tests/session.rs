@@ -83,7 +83,8 @@ impl Live {
                 feed.pulse.changed().await.expect("the session goes on");
             }
         };
-        timeout(LIMIT, follow).await.expect("the output comes in time");
+        let outcome = timeout(LIMIT, follow).await;
+        assert!(outcome.is_ok(), "only {:?} came in time", String::from_utf8_lossy(&output));
         output
     }
 

@@ -157,6 +157,7 @@ impl Screen {
             plain: Memo::default(),
             ansi: Memo::default(),
             styled: Memo::default(),
+            message: Memo::default(),
         });
         self.shown = Some(Arc::clone(&snapshot));
         snapshot

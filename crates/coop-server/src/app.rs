@@ -1,0 +1,98 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use coop_api::{AgentId, Agents, Error, ErrorCode, Reply, Request, Screen, WriterId};
+use subtle::ConstantTimeEq;
+use tokio_util::sync::CancellationToken;
+
+/// What a server needs to know beside its agents.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// The token every request must carry, if there is one.
+    pub token: Option<Token>,
+    /// Names by which the server may be addressed, beside IP addresses and `localhost`.
+    pub hosts: Vec<String>,
+}
+
+/// A secret that is never printed.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl Token {
+    /// Returns the token, unless it is empty or could not stand in a header.
+    pub fn new(text: impl Into<String>) -> Result<Self, &'static str> {
+        let text = text.into();
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err("a token is one or more printable ASCII characters without blanks");
+        }
+        Ok(Self(text))
+    }
+
+    /// Compares in constant time.
+    pub(crate) fn matches(&self, given: &str) -> bool {
+        self.0.as_bytes().ct_eq(given.as_bytes()).into()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// What all connections share.
+pub(crate) struct App<A> {
+    pub(crate) agents: A,
+    pub(crate) config: Config,
+    pub(crate) ws_clients: AtomicUsize,
+    /// Clients that follow the output and share the bandwidth for it.
+    pub(crate) followers: Arc<AtomicUsize>,
+    writers: AtomicU64,
+    pub(crate) shutdown: CancellationToken,
+}
+
+impl<A: Agents> App<A> {
+    pub(crate) fn new(agents: A, config: Config, shutdown: CancellationToken) -> Self {
+        Self {
+            agents,
+            config,
+            ws_clients: AtomicUsize::new(0),
+            followers: Arc::default(),
+            writers: AtomicU64::new(1),
+            shutdown,
+        }
+    }
+
+    /// Returns a name for one who types: a connection, or a single request.
+    pub(crate) fn new_writer(&self) -> WriterId {
+        WriterId(self.writers.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn ws_clients(&self) -> usize {
+        self.ws_clients.load(Ordering::Relaxed)
+    }
+
+    /// Returns the agent that routes without an id mean.
+    pub(crate) fn agent(&self) -> Result<AgentId, Error> {
+        let none = || Error::new(ErrorCode::NotReady, "there is no agent yet; start one first");
+        self.agents.list().into_iter().next().ok_or_else(none)
+    }
+
+    pub(crate) async fn call(&self, request: Request) -> Result<Reply, Error> {
+        let agent = self.agent()?;
+        self.agents.call(&agent, request).await
+    }
+
+    pub(crate) async fn screen(&self) -> Result<Arc<Screen>, Error> {
+        expect(self.call(Request::Screen).await?, |reply| match reply {
+            Reply::Screen(screen) => Some(screen),
+            _ => None,
+        })
+    }
+}
+
+/// Takes the reply apart; one of another kind is the agent's fault, not the caller's.
+pub(crate) fn expect<T>(reply: Reply, pick: impl FnOnce(Reply) -> Option<T>) -> Result<T, Error> {
+    pick(reply).ok_or_else(|| Error::internal("the agent gave a reply of the wrong kind"))
+}

@@ -1,0 +1,45 @@
+//! Request bodies and queries, with errors for people.
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::request::Parts;
+use coop_api::Error;
+use serde::de::DeserializeOwned;
+
+use crate::error::Failure;
+
+/// The largest body: a ten-megabyte paste with all of it escaped.
+pub(crate) const MAX_BODY: usize = 24 * 1024 * 1024;
+
+/// A JSON body, whatever content type it claims: `curl -d` claims the wrong one.
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
+        let bytes = Bytes::from_request(request, state)
+            .await
+            .map_err(|error| Error::bad_request(format!("cannot read the body: {}", error.body_text())))?;
+        // An absent body means the same as an empty object: everything at its default.
+        let bytes = if bytes.is_empty() { Bytes::from_static(b"{}") } else { bytes };
+        match serde_json::from_slice(&bytes) {
+            Ok(value) => Ok(Self(value)),
+            Err(error) => Err(Error::bad_request(format!("the body is not what this route takes: {error}")).into()),
+        }
+    }
+}
+
+/// The query, typed.
+pub(crate) struct Params<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        match Query::<T>::try_from_uri(&parts.uri) {
+            Ok(Query(value)) => Ok(Self(value)),
+            Err(error) => Err(Error::bad_request(format!("the query is not what this route takes: {}", error.body_text())).into()),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Following one agent with a cursor: what is new, in order, at the reader's own pace.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use coop_api::{AgentId, Agents, Chunk, Dump, Error, Event, Feed, Offset, Pulse, Read, Reply, Request, Screen, Seq};
+use tokio::time::sleep_until;
+
+use crate::app::{App, expect};
+
+/// Screens are sent at most this often.
+const SCREEN_PACE: Duration = Duration::from_millis(50);
+/// What all followers of the output together are sent per second while the child floods. More would take the
+/// processor from the child; a single follower never reaches it.
+const BANDWIDTH: u64 = 256 * 1024 * 1024;
+/// Shorter pauses are not worth a timer.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+
+/// What a follower wants to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wants {
+    pub(crate) output: Option<Output>,
+    pub(crate) screen: bool,
+    pub(crate) events: bool,
+}
+
+/// From where on a follower wants the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Output {
+    pub(crate) from: From,
+    /// Whether the whole terminal is sent at the beginning and after a gap.
+    pub(crate) resync: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum From {
+    Now,
+    Offset(Offset),
+}
+
+/// Something new.
+pub(crate) enum Item {
+    Output { chunk: Arc<Chunk>, skip: usize },
+    Gap { from: Offset, to: Offset },
+    Resync(Dump),
+    Screen(Arc<Screen>),
+    Event(Event),
+    Lagged { from: Seq, to: Seq },
+}
+
+pub(crate) struct Follower<A: Agents> {
+    app: Arc<App<A>>,
+    agent: AgentId,
+    feed: Feed,
+    wants: Wants,
+    cursor: Offset,
+    needs_resync: bool,
+    screen: Option<Seq>,
+    screen_due: Instant,
+    events: Seq,
+    pending: std::vec::IntoIter<Event>,
+    /// What was sent so far is paid for until then.
+    paid_until: Instant,
+    share: Share,
+}
+
+/// One of those who share the bandwidth.
+struct Share(Option<Arc<AtomicUsize>>);
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        if let Some(count) = &self.0 {
+            count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<A: Agents> Follower<A> {
+    /// Begins to follow. `events_after` is the last event already known; without it only new ones are told.
+    pub(crate) fn new(app: &Arc<App<A>>, wants: Wants, events_after: Option<Seq>) -> Result<Self, Error> {
+        let agent = app.agent()?;
+        let mut feed = app.agents.feed(&agent)?;
+        let pulse = *feed.pulse.borrow_and_update();
+        let cursor = match wants.output.map(|output| output.from) {
+            Some(From::Offset(offset)) => offset,
+            Some(From::Now) | None => pulse.written,
+        };
+        let share = Share(wants.output.map(|_| {
+            app.followers.fetch_add(1, Ordering::Relaxed);
+            Arc::clone(&app.followers)
+        }));
+        // So that there is something to say at once.
+        feed.pulse.mark_changed();
+        Ok(Self {
+            app: Arc::clone(app),
+            agent,
+            feed,
+            wants,
+            cursor,
+            needs_resync: wants.output.is_some_and(|output| output.resync && output.from == From::Now),
+            screen: None,
+            screen_due: Instant::now(),
+            events: events_after.unwrap_or(pulse.events),
+            pending: Vec::new().into_iter(),
+            paid_until: Instant::now(),
+            share,
+        })
+    }
+
+    /// Goes back, or on, to another offset of the output.
+    pub(crate) fn replay(&mut self, offset: Offset) {
+        self.cursor = offset;
+        self.needs_resync = false;
+        self.feed.pulse.mark_changed();
+    }
+
+    /// Waits for something new. Cancel safe. Returns nothing once the session is over and everything was told.
+    pub(crate) async fn next(&mut self) -> Result<Option<Item>, Error> {
+        loop {
+            if let Some(event) = self.pending.next() {
+                return Ok(Some(Item::Event(event)));
+            }
+            let pulse = *self.feed.pulse.borrow_and_update();
+            if self.needs_resync {
+                let dump = self.dump().await?;
+                self.needs_resync = false;
+                self.cursor = dump.offset;
+                return Ok(Some(Item::Resync(dump)));
+            }
+            if self.wants.output.is_some()
+                && self.pause().is_none()
+                && let Some(item) = self.read_output()
+            {
+                return Ok(Some(item));
+            }
+            let output_pending = self.wants.output.is_some() && self.cursor < pulse.written;
+            let screen_pending = self.wants.screen && self.screen != Some(pulse.screen);
+            if screen_pending && (self.screen_due <= Instant::now() || pulse.ended) {
+                let screen = self.screen().await?;
+                self.screen = Some(screen.seq);
+                self.screen_due = Instant::now() + SCREEN_PACE;
+                return Ok(Some(Item::Screen(screen)));
+            }
+            // Events come last, so that an exit follows the output before it.
+            if self.wants.events && self.events < pulse.events && !output_pending {
+                if let Some((from, to)) = self.load_events().await? {
+                    return Ok(Some(Item::Lagged { from, to }));
+                }
+                continue;
+            }
+            let wake_at = [
+                output_pending.then(|| self.pause()).flatten(),
+                screen_pending.then_some(self.screen_due),
+            ];
+            if !self.wait(wake_at.into_iter().flatten().min()).await {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Returns false once the session is over.
+    async fn wait(&mut self, until: Option<Instant>) -> bool {
+        let changed = self.feed.pulse.changed();
+        match until {
+            Some(until) => tokio::select! {
+                changed = changed => changed.is_ok(),
+                () = sleep_until(until.into()) => true,
+            },
+            None => changed.await.is_ok(),
+        }
+    }
+
+    fn read_output(&mut self) -> Option<Item> {
+        match self.feed.tap.read(self.cursor) {
+            Read::UpToDate => None,
+            Read::Gap { from, to } => {
+                self.cursor = to;
+                self.needs_resync = self.wants.output.is_some_and(|output| output.resync);
+                Some(Item::Gap { from, to })
+            }
+            Read::Chunk { chunk, skip } => {
+                self.cursor = chunk.end();
+                self.pace(chunk.data.len() - skip);
+                Some(Item::Output { chunk, skip })
+            }
+        }
+    }
+
+    /// Makes this follower's next piece wait for its share of the bandwidth.
+    fn pace(&mut self, sent: usize) {
+        let sharers = self.share.0.as_ref().map_or(1, |count| count.load(Ordering::Relaxed)) as u64;
+        let cost = Duration::from_nanos(sent as u64 * sharers * 1_000_000_000 / BANDWIDTH);
+        let now = Instant::now();
+        self.paid_until = self.paid_until.max(now) + cost;
+    }
+
+    /// Returns until when to wait, if it is worth waiting.
+    fn pause(&self) -> Option<Instant> {
+        Some(self.paid_until).filter(|until| *until > Instant::now() + SHORTEST_PAUSE)
+    }
+
+    async fn dump(&self) -> Result<Dump, Error> {
+        expect(self.call(Request::Dump).await?, |reply| match reply {
+            Reply::Dump(dump) => Some(dump),
+            _ => None,
+        })
+    }
+
+    async fn screen(&self) -> Result<Arc<Screen>, Error> {
+        expect(self.call(Request::Screen).await?, |reply| match reply {
+            Reply::Screen(screen) => Some(screen),
+            _ => None,
+        })
+    }
+
+    async fn load_events(&mut self) -> Result<Option<(Seq, Seq)>, Error> {
+        let page = expect(self.call(Request::Events(self.events)).await?, |reply| match reply {
+            Reply::Events(page) => Some(page),
+            _ => None,
+        })?;
+        if let Some(last) = page.events.last() {
+            self.events = last.seq;
+        }
+        self.pending = page.events.into_iter();
+        Ok(page.lagged)
+    }
+
+    async fn call(&self, request: Request) -> Result<Reply, Error> {
+        self.app.agents.call(&self.agent, request).await
+    }
+
+    /// Returns the newest of everything.
+    pub(crate) fn pulse(&self) -> Pulse {
+        *self.feed.pulse.borrow()
+    }
+}

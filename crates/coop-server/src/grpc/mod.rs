@@ -1,0 +1,294 @@
+//! gRPC: the same operations as over HTTP.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::Router;
+use coop_api::{Agents, Answer, EventBody, Input, Reply, Request as Ask, Screen, Signal, Size};
+use futures_util::{Stream, stream};
+use tonic::service::Routes;
+use tonic::{Request, Response, Status};
+
+use self::proto::coop_server::{Coop, CoopServer};
+use self::proto::*;
+use crate::app::{App, expect};
+use crate::error::status;
+use crate::follow::{Follower, From, Item, Output, Wants};
+use crate::http::type_input;
+use crate::wire::{ansi_lines, text_lines};
+
+#[expect(clippy::all, unreachable_pub, clippy::unwrap_used, reason = "generated")]
+#[rustfmt::skip]
+pub(crate) mod proto {
+    include!("coop.v1.rs");
+}
+
+const DESCRIPTOR: &[u8] = include_bytes!("descriptor.bin");
+
+pub(crate) fn router<A: Agents>(app: &Arc<App<A>>) -> Router {
+    let mut routes = Routes::new(CoopServer::new(Service(Arc::clone(app))));
+    let (reporter, health) = tonic_health::server::health_reporter();
+    // The service answers as long as the process does; whether the child runs is told by GetHealth.
+    let serving = reporter.clone();
+    tokio::spawn(async move { serving.set_serving::<CoopServer<Service<A>>>().await });
+    routes = routes.add_service(health);
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(DESCRIPTOR)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET);
+    // Both descriptor sets are part of the program, and a test lists the services through them.
+    if let Ok(reflection) = reflection.build_v1() {
+        routes = routes.add_service(reflection);
+    }
+    routes.into_axum_router()
+}
+
+pub(crate) struct Service<A>(Arc<App<A>>);
+
+type Streaming<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+impl<A: Agents> Service<A> {
+    async fn ask(&self, request: Ask) -> Result<Reply, Status> {
+        self.0.call(request).await.map_err(status)
+    }
+
+    /// Follows the agent and turns what is new into messages.
+    fn follow<T: Send + 'static>(
+        &self,
+        wants: Wants,
+        convert: impl FnMut(Item) -> Option<T> + Send + 'static,
+    ) -> Result<Response<Streaming<T>>, Status> {
+        let follower = Follower::new(&self.0, wants, None).map_err(status)?;
+        let shutdown = self.0.shutdown.clone();
+        let items = stream::unfold((follower, convert), move |(mut follower, mut convert)| {
+            let shutdown = shutdown.clone();
+            async move {
+                loop {
+                    let item = tokio::select! {
+                        item = follower.next() => item,
+                        () = shutdown.cancelled() => return None,
+                    };
+                    let ended = follower.pulse().ended;
+                    match item {
+                        Ok(Some(Item::Event(event))) if ended && is_exit(&event.body) => {
+                            let last = convert(Item::Event(event))?;
+                            return Some((Ok(last), (follower, convert)));
+                        }
+                        Ok(Some(item)) => {
+                            if let Some(message) = convert(item) {
+                                return Some((Ok(message), (follower, convert)));
+                            }
+                        }
+                        Ok(None) => return None,
+                        Err(error) => return Some((Err(status(error)), (follower, convert))),
+                    }
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(items)))
+    }
+}
+
+fn is_exit(body: &EventBody) -> bool {
+    matches!(body, EventBody::Lifecycle(coop_api::Lifecycle::Exited { .. }))
+}
+
+#[tonic::async_trait]
+impl<A: Agents> Coop for Service<A> {
+    type StreamOutputStream = Streaming<OutputChunk>;
+    type StreamScreenStream = Streaming<ScreenSnapshot>;
+    type StreamStateStream = Streaming<AgentStateEvent>;
+
+    async fn get_health(&self, _: Request<GetHealthRequest>) -> Result<Response<GetHealthResponse>, Status> {
+        let health = expect(self.ask(Ask::Health).await?, |reply| match reply {
+            Reply::Health(health) => Some(health),
+            _ => None,
+        })
+        .map_err(status)?;
+        Ok(Response::new(GetHealthResponse {
+            status: health.state.as_str().into(),
+            pid: health.pid.map(|pid| pid as i32),
+            uptime_secs: health.uptime.as_secs() as i64,
+            agent: health.agent,
+            ws_clients: self.0.ws_clients() as i32,
+        }))
+    }
+
+    async fn get_screen(&self, request: Request<GetScreenRequest>) -> Result<Response<GetScreenResponse>, Status> {
+        let request = request.into_inner();
+        let screen = self.0.screen().await.map_err(status)?;
+        let lines = match request.format() {
+            get_screen_request::Format::Text => text_lines(&screen),
+            get_screen_request::Format::Ansi => ansi_lines(&screen),
+        };
+        Ok(Response::new(GetScreenResponse {
+            lines,
+            cols: screen.size.cols().into(),
+            rows: screen.size.rows().into(),
+            alt_screen: screen.modes.alt_screen,
+            cursor: request.include_cursor.then(|| cursor(&screen)),
+            sequence: screen.seq.0,
+        }))
+    }
+
+    async fn get_status(&self, _: Request<GetStatusRequest>) -> Result<Response<GetStatusResponse>, Status> {
+        let known = expect(self.ask(Ask::Status).await?, |reply| match reply {
+            Reply::Status(status) => Some(status),
+            _ => None,
+        })
+        .map_err(status)?;
+        Ok(Response::new(GetStatusResponse {
+            state: known.state.as_str().into(),
+            pid: known.pid.map(|pid| pid as i32),
+            uptime_secs: known.uptime.as_secs() as i64,
+            exit_code: known.exit_code,
+            screen_seq: known.screen_seq.0,
+            bytes_read: known.bytes_read,
+            bytes_written: known.bytes_written,
+            ws_clients: self.0.ws_clients() as i32,
+            exit_signal: known.exit_signal,
+        }))
+    }
+
+    async fn send_input(&self, request: Request<SendInputRequest>) -> Result<Response<SendInputResponse>, Status> {
+        let SendInputRequest { mut text, enter } = request.into_inner();
+        if enter {
+            text.push('\r');
+        }
+        let written = type_input(&self.0, Input::Bytes(text.into())).await.map_err(status)?;
+        Ok(Response::new(SendInputResponse {
+            bytes_written: written.bytes_written as i32,
+            queued: written.queued as i32,
+        }))
+    }
+
+    async fn send_keys(&self, request: Request<SendKeysRequest>) -> Result<Response<SendKeysResponse>, Status> {
+        let written = type_input(&self.0, Input::Keys(request.into_inner().keys)).await.map_err(status)?;
+        Ok(Response::new(SendKeysResponse {
+            bytes_written: written.bytes_written as i32,
+            queued: written.queued as i32,
+        }))
+    }
+
+    async fn resize(&self, request: Request<ResizeRequest>) -> Result<Response<ResizeResponse>, Status> {
+        let ResizeRequest { cols, rows } = request.into_inner();
+        let size = Size::new(cols.max(0) as u32, rows.max(0) as u32)
+            .map_err(|error| Status::invalid_argument(error.to_string()))?;
+        self.ask(Ask::Resize(size)).await?;
+        Ok(Response::new(ResizeResponse { cols, rows }))
+    }
+
+    async fn send_signal(&self, request: Request<SendSignalRequest>) -> Result<Response<SendSignalResponse>, Status> {
+        let signal = Signal::parse(&request.into_inner().signal).map_err(status)?;
+        self.ask(Ask::Signal(signal)).await?;
+        Ok(Response::new(SendSignalResponse { delivered: true }))
+    }
+
+    async fn stream_output(
+        &self,
+        request: Request<StreamOutputRequest>,
+    ) -> Result<Response<Self::StreamOutputStream>, Status> {
+        let from = From::Offset(coop_api::Offset(request.into_inner().from_offset));
+        let wants = Wants { output: Some(Output { from, resync: false }), screen: false, events: true };
+        let mut gap_from = None;
+        self.follow(wants, move |item| match item {
+            Item::Output { chunk, skip } => Some(OutputChunk {
+                data: chunk.data.slice(skip..),
+                offset: chunk.offset.plus(skip).0,
+                gap_from: gap_from.take(),
+            }),
+            Item::Gap { from, .. } => {
+                gap_from = Some(from.0);
+                None
+            }
+            _ => None,
+        })
+    }
+
+    async fn stream_screen(
+        &self,
+        _: Request<StreamScreenRequest>,
+    ) -> Result<Response<Self::StreamScreenStream>, Status> {
+        self.follow(Wants { output: None, screen: true, events: true }, |item| match item {
+            Item::Screen(screen) => Some(ScreenSnapshot {
+                lines: text_lines(&screen),
+                cols: screen.size.cols().into(),
+                rows: screen.size.rows().into(),
+                alt_screen: screen.modes.alt_screen,
+                cursor: Some(cursor(&screen)),
+                sequence: screen.seq.0,
+            }),
+            _ => None,
+        })
+    }
+
+    async fn get_agent_state(
+        &self,
+        _: Request<GetAgentStateRequest>,
+    ) -> Result<Response<GetAgentStateResponse>, Status> {
+        let report = expect(self.ask(Ask::AgentState).await?, |reply| match reply {
+            Reply::AgentState(report) => Some(report),
+            _ => None,
+        })
+        .map_err(status)?;
+        Ok(Response::new(GetAgentStateResponse {
+            agent: report.agent,
+            state: report.state.as_str().into(),
+            since_seq: report.since_seq.0,
+            screen_seq: report.screen_seq.0,
+            detection_tier: report.evidence.source.as_str().into(),
+            prompt: None,
+            idle_grace_remaining_secs: None,
+        }))
+    }
+
+    async fn nudge(&self, request: Request<NudgeRequest>) -> Result<Response<NudgeResponse>, Status> {
+        let delivery = self.deliver(Ask::Nudge(request.into_inner().message)).await?;
+        Ok(Response::new(NudgeResponse {
+            delivered: delivery.delivered,
+            state_before: String::new(),
+            reason: delivery.reason,
+        }))
+    }
+
+    async fn respond(&self, request: Request<RespondRequest>) -> Result<Response<RespondResponse>, Status> {
+        let RespondRequest { accept, option, text } = request.into_inner();
+        let option = option
+            .map(|option| u32::try_from(option).map_err(|_| Status::invalid_argument("options count from 1")))
+            .transpose()?;
+        let delivery = self.deliver(Ask::Respond(Answer { accept, option, text })).await?;
+        Ok(Response::new(RespondResponse {
+            delivered: delivery.delivered,
+            prompt_type: String::new(),
+            reason: delivery.reason,
+        }))
+    }
+
+    async fn stream_state(&self, _: Request<StreamStateRequest>) -> Result<Response<Self::StreamStateStream>, Status> {
+        self.follow(Wants { output: None, screen: false, events: true }, |item| match item {
+            Item::Event(event) => match event.body {
+                EventBody::State { prev, next } => Some(AgentStateEvent {
+                    prev: prev.as_str().into(),
+                    next: next.as_str().into(),
+                    seq: event.seq.0,
+                    prompt: None,
+                }),
+                EventBody::Lifecycle(_) => None,
+            },
+            _ => None,
+        })
+    }
+}
+
+impl<A: Agents> Service<A> {
+    async fn deliver(&self, request: Ask) -> Result<coop_api::Delivery, Status> {
+        expect(self.ask(request).await?, |reply| match reply {
+            Reply::Delivery(delivery) => Some(delivery),
+            _ => None,
+        })
+        .map_err(status)
+    }
+}
+
+fn cursor(screen: &Screen) -> CursorPosition {
+    CursorPosition { row: screen.cursor.row.into(), col: screen.cursor.col.into() }
+}

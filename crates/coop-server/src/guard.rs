@@ -1,0 +1,189 @@
+//! Who may ask at all: the token, the host the request is for, and the page it comes from.
+//!
+//! A browser sends requests for any page it shows, also to this machine. So a request must be for a name that cannot
+//! be somebody's trick (DNS rebinding), and a page it comes from must be our own. Unix sockets are out of browsers'
+//! reach.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use coop_api::{Agents, Error, ErrorCode};
+
+use crate::app::{App, Config};
+use crate::error::{Failure, status};
+
+/// Where a connection came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    Tcp,
+    Unix,
+}
+
+/// The WebSocket's path: its clients may bring the token in their first message.
+pub(crate) const WS_PATH: &str = "/ws";
+
+pub(crate) async fn guard<A: Agents>(State(app): State<Arc<App<A>>>, request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<Peer>().copied().unwrap_or(Peer::Tcp);
+    let (uri, headers) = (request.uri(), request.headers());
+    let late_token = uri.path() == WS_PATH;
+    let verdict = check_source(peer, uri, headers, &app.config)
+        .and_then(|()| if late_token { Ok(()) } else { check_token(uri, headers, &app.config) });
+    match verdict {
+        Ok(()) => next.run(request).await,
+        Err(error) if is_grpc(headers) => status(error).into_http(),
+        Err(error) => Failure(error).into_response(),
+    }
+}
+
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// Checks the token in the header or the query; passes if none is asked for.
+pub(crate) fn check_token(uri: &Uri, headers: &HeaderMap, config: &Config) -> Result<(), Error> {
+    let Some(token) = &config.token else { return Ok(()) };
+    let given = given_token(uri, headers);
+    if given.as_deref().is_some_and(|given| token.matches(given)) {
+        return Ok(());
+    }
+    let message = match given {
+        Some(_) => "the token is wrong; it is the one coop was started with (--auth-token or COOP_AUTH_TOKEN)",
+        None => "a token is needed; send it as `Authorization: Bearer TOKEN`",
+    };
+    Err(Error::new(ErrorCode::Unauthorized, message))
+}
+
+/// Returns the token the request carries, wherever it carries it.
+pub(crate) fn given_token(uri: &Uri, headers: &HeaderMap) -> Option<String> {
+    let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    if let Some((scheme, token)) = header.and_then(|value| value.split_once(' '))
+        && scheme.eq_ignore_ascii_case("bearer")
+    {
+        return Some(token.trim().to_owned());
+    }
+    uri.query()?.split('&').find_map(|pair| pair.strip_prefix("token=")).map(percent_decoded)
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let code = after.get(..2).filter(|_| byte == b'%').and_then(|hex| std::str::from_utf8(hex).ok());
+        match code.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(decoded) => {
+                bytes.push(decoded);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(if byte == b'+' { b' ' } else { byte });
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn check_source(peer: Peer, uri: &Uri, headers: &HeaderMap, config: &Config) -> Result<(), Error> {
+    if peer == Peer::Unix {
+        return Ok(());
+    }
+    let host = match uri.authority() {
+        Some(authority) => Some(authority.as_str()),
+        None => headers.get(header::HOST).and_then(|host| host.to_str().ok()),
+    };
+    let host = host.unwrap_or_default();
+    if !host_is_allowed(host, config) {
+        let message = format!("{host:?} is not a name of this server; add it with --allow-host, or use its address");
+        return Err(Error::new(ErrorCode::Forbidden, message));
+    }
+    match headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or_default()) {
+        Some(origin) if !same_origin(origin, host) => {
+            let message = format!("requests from pages of {origin:?} are refused; only coop's own page may ask");
+            Err(Error::new(ErrorCode::Forbidden, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An address cannot be rebound, `localhost` is always this machine, and other names must have been told to us.
+fn host_is_allowed(host: &str, config: &Config) -> bool {
+    let name = host_name(host);
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok()
+        || config.hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(name))
+}
+
+fn host_name(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,
+        _ => host,
+    }
+}
+
+fn same_origin(origin: &str, host: &str) -> bool {
+    let at = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    at.is_some_and(|at| at.eq_ignore_ascii_case(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::Token;
+
+    fn headers(pairs: &[(header::HeaderName, &str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.clone(), value.parse().expect("a header value"))).collect()
+    }
+
+    fn source(host: &str, origin: Option<&str>) -> bool {
+        let config = Config { token: None, hosts: vec!["box.example".into()] };
+        let mut headers = headers(&[(header::HOST, host)]);
+        if let Some(origin) = origin {
+            headers.insert(header::ORIGIN, origin.parse().expect("a header value"));
+        }
+        check_source(Peer::Tcp, &Uri::from_static("/api/v1/health"), &headers, &config).is_ok()
+    }
+
+    #[test]
+    fn only_names_that_cannot_be_rebound_are_ours() {
+        for host in ["localhost", "localhost:8080", "127.0.0.1:1", "[::1]:80", "[::1]", "10.1.2.3", "BOX.example:9"] {
+            assert!(source(host, None), "{host}");
+        }
+        for host in ["evil.example", "localhost.evil.example", "evil.example:8080", "", "127.0.0.1.evil.example"] {
+            assert!(!source(host, None), "{host}");
+        }
+    }
+
+    #[test]
+    fn only_our_own_page_may_ask() {
+        assert!(source("localhost:8080", Some("http://localhost:8080")));
+        assert!(source("box.example", Some("https://box.example")));
+        for origin in ["http://evil.example", "null", "http://localhost:9999", "http://localhost", "file://", ""] {
+            assert!(!source("localhost:8080", Some(origin)), "{origin}");
+        }
+    }
+
+    #[test]
+    fn the_token_is_read_wherever_it_may_stand() {
+        let config = Config { token: Some(Token::new("s3cret!+").expect("a token")), hosts: vec![] };
+        let check = |uri: &'static str, pairs: &[(header::HeaderName, &str)]| {
+            check_token(&Uri::from_static(uri), &headers(pairs), &config).is_ok()
+        };
+        assert!(check("/x", &[(header::AUTHORIZATION, "Bearer s3cret!+")]));
+        assert!(check("/x", &[(header::AUTHORIZATION, "bearer s3cret!+")]));
+        assert!(check("/x?mode=raw&token=s3cret%21%2B", &[]));
+        for (uri, pairs) in [
+            ("/x", &[][..]),
+            ("/x?token=", &[]),
+            ("/x?token=s3cret", &[]),
+            ("/x", &[(header::AUTHORIZATION, "Basic s3cret!+")]),
+            ("/x?token=s3cret!%2B", &[(header::AUTHORIZATION, "Bearer wrong")]),
+        ] {
+            assert!(!check(uri, pairs), "{uri} {pairs:?}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The HTTP handlers.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request as HttpRequest, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
+use coop_api::{
+    Agents, Answer, Delivery, Error, ErrorCode, Input, Offset, Read, Reply, Request, Screen, Signal, Size, Written,
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::app::{App, expect};
+use crate::body::{Body, Params};
+use crate::error::Failure;
+use crate::guard::is_grpc;
+use crate::wire::{
+    AgentBody, Delivered, Format, Gap, HealthBody, InputBody, KeysBody, NudgeBody, OutputBody, ScreenBody, SignalBody,
+    StatusBody, text_lines, to_base64,
+};
+
+type Shared<A> = State<Arc<App<A>>>;
+
+/// What one request for output returns at most.
+const MAX_OUTPUT: usize = 1024 * 1024;
+
+pub(crate) async fn health<A: Agents>(State(app): Shared<A>) -> Result<Json<HealthBody>, Failure> {
+    let health = expect(app.call(Request::Health).await?, |reply| match reply {
+        Reply::Health(health) => Some(health),
+        _ => None,
+    })?;
+    Ok(Json(HealthBody::new(health, app.ws_clients())))
+}
+
+pub(crate) async fn status<A: Agents>(State(app): Shared<A>) -> Result<Json<StatusBody>, Failure> {
+    let status = expect(app.call(Request::Status).await?, |reply| match reply {
+        Reply::Status(status) => Some(status),
+        _ => None,
+    })?;
+    Ok(Json(StatusBody::new(status, app.ws_clients())))
+}
+
+#[derive(Deserialize)]
+pub(crate) struct ScreenParams {
+    #[serde(default)]
+    format: Format,
+    #[serde(default = "yes")]
+    cursor: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+pub(crate) async fn screen<A: Agents>(
+    State(app): Shared<A>,
+    Params(params): Params<ScreenParams>,
+) -> Result<Response, Failure> {
+    let screen = app.screen().await?;
+    let encode = || encode_screen(&screen, params.format, params.cursor);
+    let body = match (params.cursor, params.format) {
+        (false, _) => encode(),
+        (true, Format::Text) => screen.plain.get_or_make(encode),
+        (true, Format::Ansi) => screen.ansi.get_or_make(encode),
+        (true, Format::Styled) => screen.styled.get_or_make(encode),
+    };
+    Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
+}
+
+fn encode_screen(screen: &Screen, format: Format, cursor: bool) -> Bytes {
+    // These types have no maps and no failing fields.
+    serde_json::to_vec(&ScreenBody::new(screen, format, cursor)).unwrap_or_default().into()
+}
+
+#[derive(Deserialize)]
+pub(crate) struct TextParams {
+    #[serde(default)]
+    scrollback: usize,
+}
+
+pub(crate) async fn screen_text<A: Agents>(
+    State(app): Shared<A>,
+    Params(params): Params<TextParams>,
+) -> Result<String, Failure> {
+    let mut text = String::new();
+    if params.scrollback > 0 {
+        let lines = expect(app.call(Request::History(params.scrollback)).await?, |reply| match reply {
+            Reply::History(lines) => Some(lines),
+            _ => None,
+        })?;
+        lines.iter().for_each(|line| push_line(&mut text, line.plain()));
+    }
+    text_lines(&*app.screen().await?).iter().for_each(|line| push_line(&mut text, line));
+    Ok(text)
+}
+
+fn push_line(text: &mut String, line: &str) {
+    text.push_str(line);
+    text.push('\n');
+}
+
+#[derive(Deserialize)]
+pub(crate) struct OutputParams {
+    offset: Option<Offset>,
+    limit: Option<usize>,
+}
+
+pub(crate) async fn output<A: Agents>(
+    State(app): Shared<A>,
+    Params(params): Params<OutputParams>,
+) -> Result<Json<OutputBody>, Failure> {
+    let tap = app.agents.feed(&app.agent()?)?.tap;
+    let limit = params.limit.unwrap_or(MAX_OUTPUT).min(MAX_OUTPUT);
+    let (oldest, end) = tap.range();
+    let mut offset = params.offset.unwrap_or(oldest);
+    if offset > end {
+        return Err(Error::bad_request(format!("the output ends at {end}; {offset} lies beyond it")).into());
+    }
+    let mut gap = None;
+    let mut data = BytesMut::new();
+    while data.len() < limit {
+        match tap.read(offset.plus(data.len())) {
+            Read::Chunk { chunk, skip } => {
+                let take = (chunk.data.len() - skip).min(limit - data.len());
+                data.extend_from_slice(&chunk.data[skip..skip + take]);
+            }
+            // The oldest bytes can go while we read; what we have is then before the gap.
+            Read::Gap { from, to } if data.is_empty() => {
+                offset = to;
+                gap = Some(Gap { from, to });
+            }
+            Read::Gap { .. } | Read::UpToDate => break,
+        }
+    }
+    let (_, total_written) = tap.range();
+    let next_offset = offset.plus(data.len());
+    Ok(Json(OutputBody { data: to_base64(&data), offset, next_offset, total_written, gap }))
+}
+
+pub(crate) async fn input<A: Agents>(
+    State(app): Shared<A>,
+    Body(body): Body<InputBody>,
+) -> Result<Json<Written>, Failure> {
+    let mut text = body.text;
+    if body.paste {
+        let pasted = type_input(&app, Input::Paste(text)).await?;
+        let entered = if body.enter { type_input(&app, Input::Keys(vec!["Enter".into()])).await? } else { NOTHING };
+        return Ok(Json(Written {
+            bytes_written: pasted.bytes_written + entered.bytes_written,
+            queued: pasted.queued + entered.queued,
+        }));
+    }
+    if body.enter {
+        text.push('\r');
+    }
+    Ok(Json(type_input(&app, Input::Bytes(text.into())).await?))
+}
+
+const NOTHING: Written = Written { bytes_written: 0, queued: 0 };
+
+pub(crate) async fn keys<A: Agents>(
+    State(app): Shared<A>,
+    Body(body): Body<KeysBody>,
+) -> Result<Json<Written>, Failure> {
+    Ok(Json(type_input(&app, Input::Keys(body.keys)).await?))
+}
+
+/// Types as a writer of its own, who holds the terminal for just this input.
+pub(crate) async fn type_input<A: Agents>(app: &App<A>, input: Input) -> Result<Written, Error> {
+    let writer = app.new_writer();
+    expect(app.call(Request::Write { writer, input }).await?, |reply| match reply {
+        Reply::Written(written) => Some(written),
+        _ => None,
+    })
+}
+
+pub(crate) async fn resize<A: Agents>(State(app): Shared<A>, Body(size): Body<Size>) -> Result<Json<Size>, Failure> {
+    app.call(Request::Resize(size)).await?;
+    Ok(Json(size))
+}
+
+pub(crate) async fn signal<A: Agents>(
+    State(app): Shared<A>,
+    Body(body): Body<SignalBody>,
+) -> Result<Json<Delivered>, Failure> {
+    done(app.call(Request::Signal(Signal::parse(&body.signal)?)).await)
+}
+
+pub(crate) async fn restart<A: Agents>(State(app): Shared<A>) -> Result<Json<Delivered>, Failure> {
+    done(app.call(Request::Restart).await)
+}
+
+pub(crate) async fn shutdown<A: Agents>(State(app): Shared<A>) -> Result<Json<Delivered>, Failure> {
+    done(app.call(Request::Shutdown).await)
+}
+
+fn done(reply: Result<Reply, Error>) -> Result<Json<Delivered>, Failure> {
+    reply?;
+    Ok(Json(Delivered { delivered: true }))
+}
+
+pub(crate) async fn agent_state<A: Agents>(State(app): Shared<A>) -> Result<Json<AgentBody>, Failure> {
+    let report = expect(app.call(Request::AgentState).await?, |reply| match reply {
+        Reply::AgentState(report) => Some(report),
+        _ => None,
+    })?;
+    Ok(Json(report.into()))
+}
+
+pub(crate) async fn nudge<A: Agents>(
+    State(app): Shared<A>,
+    Body(body): Body<NudgeBody>,
+) -> Result<Json<Delivery>, Failure> {
+    deliver(&app, Request::Nudge(body.message)).await
+}
+
+pub(crate) async fn respond<A: Agents>(
+    State(app): Shared<A>,
+    Body(answer): Body<Answer>,
+) -> Result<Json<Delivery>, Failure> {
+    deliver(&app, Request::Respond(answer)).await
+}
+
+async fn deliver<A: Agents>(app: &App<A>, request: Request) -> Result<Json<Delivery>, Failure> {
+    let delivery = expect(app.call(request).await?, |reply| match reply {
+        Reply::Delivery(delivery) => Some(delivery),
+        _ => None,
+    })?;
+    Ok(Json(delivery))
+}
+
+pub(crate) async fn openapi() -> Json<Value> {
+    Json(crate::openapi::document())
+}
+
+pub(crate) async fn wrong_method(request: HttpRequest) -> Response {
+    let message = format!("{} does not take {}; see /api/v1/openapi.json", request.uri().path(), request.method());
+    let error = Failure(Error::bad_request(message));
+    (StatusCode::METHOD_NOT_ALLOWED, error.into_response().into_body()).into_response()
+}
+
+pub(crate) async fn not_found(request: HttpRequest) -> Response {
+    let path = request.uri().path();
+    if is_grpc(request.headers()) {
+        return tonic::Status::unimplemented(format!("there is no method {path}")).into_http();
+    }
+    let message = format!("there is nothing at {path}; see /api/v1/openapi.json");
+    Failure(Error::new(ErrorCode::NotFound, message)).into_response()
+}

@@ -1,0 +1,23 @@
+//! HTTP, WebSocket, SSE and gRPC over the one port.
+//!
+//! Every transport is a codec: it turns a message into a [`coop_api::Request`], and a reply, an event or output into a
+//! message. [`routes`] lists what is served; OpenAPI and the tests are made from that table.
+
+mod app;
+mod body;
+mod error;
+mod follow;
+mod grpc;
+mod guard;
+mod http;
+mod openapi;
+mod routes;
+mod serve;
+mod sse;
+mod wire;
+mod ws;
+
+pub use app::{Config, Token};
+pub use openapi::document as openapi;
+pub use routes::{ROUTES, Route};
+pub use serve::{Listener, Server, Surface};

@@ -1,0 +1,95 @@
+//! The OpenAPI description, made from the table of routes and the types themselves.
+
+use coop_api::{Answer, Delivery, Error, ErrorCode, Size, Written};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::error::mapping;
+use crate::routes::{ROUTES, Route};
+use crate::wire::{AgentBody, Delivered, HealthBody, InputBody, KeysBody, NudgeBody, OutputBody, ScreenBody, SignalBody, StatusBody};
+
+/// Returns the description.
+pub fn document() -> Value {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.definitions_path = "/components/schemas".into();
+    let mut generator = settings.into_generator();
+    add::<HealthBody>(&mut generator);
+    add::<StatusBody>(&mut generator);
+    add::<ScreenBody>(&mut generator);
+    add::<OutputBody>(&mut generator);
+    add::<InputBody>(&mut generator);
+    add::<KeysBody>(&mut generator);
+    add::<SignalBody>(&mut generator);
+    add::<NudgeBody>(&mut generator);
+    add::<AgentBody>(&mut generator);
+    add::<Delivered>(&mut generator);
+    add::<Delivery>(&mut generator);
+    add::<Written>(&mut generator);
+    add::<Answer>(&mut generator);
+    add::<Size>(&mut generator);
+    add::<Error>(&mut generator);
+    let mut paths = Map::new();
+    for route in ROUTES {
+        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        path[route.method.to_ascii_lowercase()] = operation(route);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "coop",
+            "description": "One agent's terminal and state, see docs/HTTP.md.",
+            "version": env!("CARGO_PKG_VERSION"),
+            "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
+        },
+        "paths": paths,
+        "security": [{}, { "token": [] }],
+        "components": {
+            "schemas": generator.take_definitions(true),
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+        },
+    })
+}
+
+fn add<T: JsonSchema>(generator: &mut SchemaGenerator) {
+    generator.subschema_for::<T>();
+}
+
+fn operation(route: &Route) -> Value {
+    let reference = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
+    let mut responses = Map::new();
+    let ok = match route.response {
+        Some(name) => json!({ "application/json": { "schema": reference(name) } }),
+        None => match route.path {
+            "/api/v1/events" => json!({ "text/event-stream": {} }),
+            "/api/v1/screen/text" => json!({ "text/plain": {} }),
+            _ => json!({ "application/json": {} }),
+        },
+    };
+    if route.path == "/ws" {
+        responses.insert("101".into(), json!({ "description": "switched to WebSocket" }));
+    } else {
+        responses.insert("200".into(), json!({ "description": "done", "content": ok }));
+    }
+    for code in ErrorCode::ALL {
+        let status = mapping(code).http.as_str().to_owned();
+        let entry = responses.entry(status).or_insert_with(|| {
+            let schema = json!({ "type": "object", "properties": { "error": reference("Error") } });
+            json!({ "description": "", "content": { "application/json": { "schema": schema } } })
+        });
+        let known = entry["description"].as_str().unwrap_or_default();
+        entry["description"] = json!(if known.is_empty() { code.to_string() } else { format!("{known}, {code}") });
+    }
+    let mut operation = json!({ "summary": route.summary, "responses": responses });
+    if let Some(name) = route.request {
+        operation["requestBody"] = json!({ "content": { "application/json": { "schema": reference(name) } } });
+    }
+    if !route.query.is_empty() {
+        operation["parameters"] = route
+            .query
+            .iter()
+            .map(|(name, kind, meaning)| json!({ "name": name, "in": "query", "description": meaning, "schema": { "type": kind } }))
+            .collect();
+    }
+    operation
+}

@@ -1,0 +1,110 @@
+//! The WebSocket: one task reads what the client wants, one writes what is new. Neither waits for the other, so a
+//! client that does not read can still type, and one that types much still sees.
+
+mod message;
+mod reader;
+mod writer;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
+use axum::extract::State;
+use axum::http::{HeaderMap, Uri};
+use axum::response::Response;
+use coop_api::{Agents, Error, ErrorCode, LockAction, Request};
+use futures_util::StreamExt;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::app::App;
+use crate::body::{MAX_BODY, Params};
+use crate::error::mapping;
+use crate::follow::Follower;
+use crate::guard::{check_token, given_token};
+use crate::wire::ClientMessage;
+
+pub(crate) use self::message::Subscription;
+
+/// How long a client may take to bring its token.
+const AUTH_LIMIT: Duration = Duration::from_secs(10);
+/// Replies that may wait for a client that does not read; then its requests wait too.
+const REPLIES: usize = 16;
+
+pub(crate) async fn upgrade<A: Agents>(
+    State(app): State<Arc<App<A>>>,
+    uri: Uri,
+    headers: HeaderMap,
+    Params(subscription): Params<Subscription>,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    let pass = match (check_token(&uri, &headers, &app.config), given_token(&uri, &headers)) {
+        (Ok(()), _) => Pass::Given,
+        (Err(_), None) => Pass::Awaited,
+        (Err(error), Some(_)) => Pass::Refused(error),
+    };
+    upgrade
+        .max_message_size(MAX_BODY)
+        .max_frame_size(MAX_BODY)
+        .on_upgrade(move |socket| serve(app, socket, subscription, pass))
+}
+
+enum Pass {
+    Given,
+    Awaited,
+    Refused(Error),
+}
+
+async fn serve<A: Agents>(app: Arc<App<A>>, mut socket: WebSocket, subscription: Subscription, pass: Pass) {
+    let verdict = match pass {
+        Pass::Given => Ok(()),
+        Pass::Awaited => await_token(&app, &mut socket).await,
+        Pass::Refused(error) => Err(error),
+    };
+    let follower = verdict.and_then(|()| Follower::new(&app, subscription.wants()?, subscription.after));
+    let follower = match follower {
+        Ok(follower) => follower,
+        Err(error) => return close(socket, &error).await,
+    };
+    app.ws_clients.fetch_add(1, Ordering::Relaxed);
+    let (sink, stream) = socket.split();
+    let (replies, waiting) = mpsc::channel(REPLIES);
+    let writer_id = app.new_writer();
+    let reader = reader::run(Arc::clone(&app), stream, replies, writer_id);
+    let writer = writer::run(Arc::clone(&app), sink, waiting, follower, subscription.binary);
+    tokio::select! {
+        () = reader => {}
+        () = writer => {}
+    }
+    app.ws_clients.fetch_sub(1, Ordering::Relaxed);
+    // Whoever is gone holds nothing.
+    let _ = app.call(Request::Lock { writer: writer_id, action: LockAction::Release }).await;
+}
+
+/// Lets a client in whose first message is the token; says nothing before.
+async fn await_token<A: Agents>(app: &App<A>, socket: &mut WebSocket) -> Result<(), Error> {
+    let refused = |message: &str| Error::new(ErrorCode::Unauthorized, message);
+    let Some(token) = &app.config.token else { return Ok(()) };
+    let first = timeout(AUTH_LIMIT, socket.recv()).await.map_err(|_| refused("no token came in time"))?;
+    let Some(Ok(Message::Text(text))) = first else { return Err(refused("the first message must be auth")) };
+    match serde_json::from_str(&text) {
+        Ok(ClientMessage::Auth { token: given }) if token.matches(&given) => Ok(()),
+        Ok(ClientMessage::Auth { .. }) => Err(refused("the token is wrong")),
+        _ => Err(refused("the first message must be auth")),
+    }
+}
+
+/// Says why and closes.
+async fn close(mut socket: WebSocket, error: &Error) {
+    let code = mapping(error.code).close.unwrap_or(1011);
+    let frame = CloseFrame { code, reason: reason(&error.message).into() };
+    // The client may be gone already.
+    let _ = socket.send(Message::Close(Some(frame))).await;
+}
+
+/// A close frame has room for 123 bytes.
+fn reason(message: &str) -> &str {
+    let end = (0..=message.len().min(123)).rev().find(|&end| message.is_char_boundary(end)).unwrap_or(0);
+    &message[..end]
+}

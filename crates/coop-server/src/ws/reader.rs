@@ -1,0 +1,124 @@
+//! What a client wants.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::ws::{Message, WebSocket};
+use coop_api::{Agents, Error, Input, Reply, Request, WriterId};
+use futures_util::StreamExt;
+use futures_util::stream::SplitStream;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+use super::message::text;
+use super::writer::Order;
+use crate::app::{App, expect};
+use crate::error::mapping;
+use crate::wire::{ClientMessage, ServerMessage, from_base64};
+
+/// A client silent for this long is asked whether it still lives; silent for as long again, it is taken for dead.
+const PING_AFTER: Duration = Duration::from_secs(30);
+
+pub(super) async fn run<A: Agents>(
+    app: Arc<App<A>>,
+    mut stream: SplitStream<WebSocket>,
+    orders: mpsc::Sender<Order>,
+    writer: WriterId,
+) {
+    let mut asked = false;
+    let mut deadline = Instant::now() + PING_AFTER;
+    loop {
+        let message = match timeout_at(deadline, stream.next()).await {
+            Ok(Some(Ok(message))) => message,
+            Ok(Some(Err(_)) | None) => return,
+            Err(_) if asked => return,
+            Err(_) => {
+                asked = true;
+                deadline = Instant::now() + PING_AFTER;
+                // A writer that is stuck will not send it; then nothing comes back, and we go.
+                let _ = orders.try_send(Order::Send(Message::Ping(Default::default())));
+                continue;
+            }
+        };
+        asked = false;
+        deadline = Instant::now() + PING_AFTER;
+        let order = match message {
+            Message::Text(json) => match serde_json::from_str(&json) {
+                Ok(message) => handle(&app, message, writer).await,
+                Err(error) => Err(Error::bad_request(format!("the message is not one of docs/WEBSOCKET.md: {error}"))),
+            },
+            Message::Binary(bytes) => write(&app, writer, Input::Bytes(bytes), None).await,
+            Message::Close(_) => return,
+            Message::Ping(_) | Message::Pong(_) => continue,
+        };
+        let order = match order {
+            Ok(Some(order)) => order,
+            Ok(None) => continue,
+            Err(error) => match mapping(error.code).close {
+                Some(code) => Order::Close(code, error.message),
+                None => Order::Send(text(&error.into())),
+            },
+        };
+        if orders.send(order).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn handle<A: Agents>(app: &App<A>, message: ClientMessage, writer: WriterId) -> Result<Option<Order>, Error> {
+    let answer = match message {
+        ClientMessage::Input { text, id } => return write(app, writer, Input::Bytes(text.into()), id).await,
+        ClientMessage::InputRaw { data, id } => return write(app, writer, Input::Bytes(from_base64(&data)?), id).await,
+        ClientMessage::Keys { keys, id } => return write(app, writer, Input::Keys(keys), id).await,
+        ClientMessage::Resize(size) => {
+            app.call(Request::Resize(size)).await?;
+            return Ok(None);
+        }
+        ClientMessage::ScreenRequest {} => {
+            let screen = app.screen().await?;
+            return Ok(Some(Order::Send(Message::Text(super::message::screen_text(&screen)))));
+        }
+        ClientMessage::StateRequest {} => {
+            let report = expect(app.call(Request::AgentState).await?, |reply| match reply {
+                Reply::AgentState(report) => Some(report),
+                _ => None,
+            })?;
+            let state = report.state.as_str();
+            ServerMessage::StateChange { prev: state, next: state, seq: report.since_seq, prompt: None }
+        }
+        ClientMessage::Nudge { message } => {
+            app.call(Request::Nudge(message)).await?;
+            return Ok(None);
+        }
+        ClientMessage::Respond(answer) => {
+            app.call(Request::Respond(answer)).await?;
+            return Ok(None);
+        }
+        ClientMessage::Replay { offset } => return Ok(Some(Order::Replay(offset))),
+        ClientMessage::Lock { action } => {
+            app.call(Request::Lock { writer, action }).await?;
+            ServerMessage::Lock { held: action == coop_api::LockAction::Acquire }
+        }
+        // It has been let in already.
+        ClientMessage::Auth { .. } => ServerMessage::Auth { ok: true },
+        ClientMessage::Ping {} => ServerMessage::Pong,
+        ClientMessage::Pong {} => return Ok(None),
+    };
+    Ok(Some(Order::Send(text(&answer))))
+}
+
+async fn write<A: Agents>(
+    app: &App<A>,
+    writer: WriterId,
+    input: Input,
+    id: Option<u64>,
+) -> Result<Option<Order>, Error> {
+    let written = expect(app.call(Request::Write { writer, input }).await?, |reply| match reply {
+        Reply::Written(written) => Some(written),
+        _ => None,
+    })?;
+    Ok(id.map(|id| {
+        let message = ServerMessage::Written { id, bytes_written: written.bytes_written, queued: written.queued };
+        Order::Send(text(&message))
+    }))
+}

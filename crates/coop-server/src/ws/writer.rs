@@ -1,0 +1,69 @@
+//! What is new.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket};
+use coop_api::{Agents, Offset};
+use futures_util::SinkExt;
+use futures_util::stream::SplitSink;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::message::frame;
+use super::reason;
+use crate::app::App;
+use crate::error::mapping;
+use crate::follow::Follower;
+
+/// A client that takes nothing for this long is cut off.
+const SEND_LIMIT: Duration = Duration::from_secs(30);
+/// The close code for a server that goes away.
+const GOING_AWAY: u16 = 1001;
+
+/// What the reader wants the writer to do.
+pub(super) enum Order {
+    Send(Message),
+    Replay(Offset),
+    Close(u16, String),
+}
+
+pub(super) async fn run<A: Agents>(
+    app: Arc<App<A>>,
+    mut sink: SplitSink<WebSocket, Message>,
+    mut orders: mpsc::Receiver<Order>,
+    mut follower: Follower<A>,
+    binary: bool,
+) {
+    loop {
+        let message = tokio::select! {
+            order = orders.recv() => match order {
+                Some(Order::Send(message)) => message,
+                Some(Order::Replay(offset)) => {
+                    follower.replay(offset);
+                    continue;
+                }
+                Some(Order::Close(code, why)) => return close(sink, code, &why).await,
+                None => return,
+            },
+            item = follower.next() => match item {
+                Ok(Some(item)) => frame(&item, binary),
+                Ok(None) => return close(sink, GOING_AWAY, "the session is over").await,
+                Err(error) => {
+                    let code = mapping(error.code).close.unwrap_or(GOING_AWAY);
+                    return close(sink, code, &error.message).await;
+                }
+            },
+            () = app.shutdown.cancelled() => return close(sink, GOING_AWAY, "coop is shutting down").await,
+        };
+        if !matches!(timeout(SEND_LIMIT, sink.send(message)).await, Ok(Ok(()))) {
+            return;
+        }
+    }
+}
+
+async fn close(mut sink: SplitSink<WebSocket, Message>, code: u16, why: &str) {
+    let frame = CloseFrame { code, reason: reason(why).to_owned().into() };
+    // The client may be gone already, or stuck.
+    let _ = timeout(Duration::from_secs(1), sink.send(Message::Close(Some(frame)))).await;
+}

@@ -1,0 +1,2 @@
+//! The server's tests in one binary.
+mod generated;
