@@ -16,6 +16,9 @@ const TMUX = ['tmux', '-L', 'compare'];
 /** Vim echoes what is typed, so a mark must look different when it is done than when it is typed. */
 const mark = (word) => `:echo '${word[0]}'.'${word.slice(1)}'\r`;
 
+/** Keys that come at once would be a paste to tmux, and its shells would be login shells. */
+const set = (option, value) => [';', 'set', '-g', option, value];
+
 const PROGRAMS = [
   {
     name: 'vim',
@@ -56,8 +59,7 @@ const PROGRAMS = [
   },
   {
     name: 'tmux',
-    // Keys that come at once are no paste here.
-    argv: [...TMUX, '-f', '/dev/null', ...'start ; set -g assume-paste-time 0 ; set -g default-command sh ; new'.split(' ')],
+    argv: [...TMUX, '-f', '/dev/null', 'start', ...set('assume-paste-time', '0'), ...set('default-command', 'sh'), ';', 'new'],
     cleanup: [...TMUX, 'kill-server'],
     script: [
       { expect: 'ready>', send: `${CTRL_B}%` },
@@ -114,7 +116,7 @@ function recorded({ argv, script, cleanup }) {
     writeFileSync(join(home, SAMPLE), sample());
     const order = { argv, env, cwd: home, ...SIZE, limit: LIMIT_SECONDS, script };
     const helper = fileURLToPath(new URL('record.py', import.meta.url));
-    const done = spawnSync('python3', [helper], { input: JSON.stringify(order), maxBuffer: 2 ** 28 });
+    const done = spawnSync('python3', [helper], { input: JSON.stringify(order), timeout: 2000 * LIMIT_SECONDS });
     if (done.error || done.status !== 0) return { error: `record.py failed: ${done.error ?? done.stderr}` };
     return JSON.parse(done.stdout);
   } finally {

@@ -6,6 +6,7 @@ to stdout: chunks, the output in base64, cut where keys were sent; and error, nu
 """
 
 import base64
+import contextlib
 import fcntl
 import json
 import os
@@ -41,7 +42,8 @@ def main():
         play(order, terminal, chunks)
     except Stopped as stopped:
         error = str(stopped)
-        os.killpg(child, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            os.killpg(child, signal.SIGKILL)
     os.close(terminal)
     os.waitpid(child, 0)
     json.dump({"chunks": [base64.b64encode(chunk).decode() for chunk in chunks], "error": error}, sys.stdout)

@@ -40,6 +40,7 @@ pub(crate) async fn events<A: Agents>(
         let shutdown = shutdown.clone();
         async move {
             let item = tokio::select! {
+                biased;
                 item = follower.next() => item,
                 () = shutdown.cancelled() => return None,
             };

@@ -64,6 +64,7 @@ impl<A: Agents> Service<A> {
             async move {
                 loop {
                     let item = tokio::select! {
+                        biased;
                         item = follower.next() => item,
                         () = shutdown.cancelled() => return None,
                     };

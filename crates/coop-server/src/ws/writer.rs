@@ -37,6 +37,8 @@ pub(super) async fn run<A: Agents>(
 ) {
     loop {
         let message = tokio::select! {
+            // In this order: what is left to tell is told before we go.
+            biased;
             order = orders.recv() => match order {
                 Some(Order::Send(message)) => message,
                 Some(Order::Replay(offset)) => {

@@ -1,0 +1,268 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::bridge;
+
+/// Runs a program on a terminal of its own and serves that terminal over HTTP, WebSocket and gRPC.
+#[derive(Debug, Parser)]
+#[command(
+    name = "coop",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    override_usage = "coop [OPTIONS] -- COMMAND [ARGS...]\n       coop [OPTIONS] --attach tmux:SESSION\n       coop COMMAND"
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) sub: Option<Sub>,
+    #[command(flatten)]
+    pub(crate) serve: Serve,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Sub {
+    /// Opens an agent's terminal in this one
+    Attach(Attach),
+    /// Prints what an agent's terminal shows
+    Screen(Screen),
+    /// Types text into an agent's terminal
+    Type(Type),
+    /// Presses keys in an agent's terminal
+    Keys(Keys),
+    /// Runs the built-in simulated agent
+    Sim,
+    /// Shows a pane of tmux or GNU screen on this terminal (used by --attach)
+    #[command(hide = true)]
+    Bridge(Bridge),
+}
+
+/// The sidecar's options.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// TCP port for HTTP, WebSocket and gRPC; 0 picks a free one and prints it
+    #[arg(long, env = "COOP_PORT", value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+    /// Unix socket [default: $XDG_RUNTIME_DIR/coop/PID.sock]
+    #[arg(long, env = "COOP_SOCKET", value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Address to bind TCP ports to; any but loopback needs a token
+    #[arg(long, env = "COOP_HOST", value_name = "ADDR", default_value = "127.0.0.1", value_parser = parse_host)]
+    pub(crate) host: IpAddr,
+    /// TCP port for gRPC alone
+    #[arg(long, env = "COOP_GRPC_PORT", value_name = "PORT")]
+    pub(crate) grpc_port: Option<u16>,
+    /// Token that every request must carry
+    #[arg(long, env = "COOP_AUTH_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    pub(crate) auth_token: Option<String>,
+    /// Name by which clients may address this server, beside IP addresses and localhost; may be given often
+    #[arg(long, env = "COOP_ALLOW_HOST", value_name = "NAME", value_delimiter = ',')]
+    pub(crate) allow_host: Vec<String>,
+    /// What kind of agent the command is
+    #[arg(long, env = "COOP_AGENT", value_name = "TYPE", default_value = "unknown",
+          value_parser = PossibleValuesParser::new(["claude", "codex", "gemini", "opencode", "unknown"]))]
+    pub(crate) agent: String,
+    /// Screen pattern overrides for the agent
+    #[arg(long, env = "COOP_AGENT_CONFIG", value_name = "PATH")]
+    pub(crate) agent_config: Option<PathBuf>,
+    /// How long an agent without structured signals must be quiet to count as idle
+    #[arg(long, env = "COOP_IDLE_GRACE", value_name = "SECS", default_value = "60", value_parser = parse_secs)]
+    pub(crate) idle_grace: Duration,
+    /// Show an existing session instead of running a command: tmux:NAME or screen:NAME
+    #[arg(long, env = "COOP_ATTACH", value_name = "SPEC", conflicts_with = "command")]
+    pub(crate) attach: Option<bridge::Target>,
+    /// Terminal width
+    #[arg(long, env = "COOP_COLS", value_name = "N", default_value_t = 200)]
+    pub(crate) cols: u32,
+    /// Terminal height
+    #[arg(long, env = "COOP_ROWS", value_name = "N", default_value_t = 50)]
+    pub(crate) rows: u32,
+    /// How much output is kept for those who come late
+    #[arg(long, env = "COOP_RING_SIZE", value_name = "BYTES", default_value_t = 1 << 20, value_parser = parse_ring)]
+    pub(crate) ring_size: usize,
+    /// TERM for the command [default: $TERM, or xterm-256color if that is unset or dumb]
+    #[arg(long, value_name = "TERM")]
+    pub(crate) term: Option<String>,
+    /// TCP port that answers only health probes, without a token
+    #[arg(long, env = "COOP_HEALTH_PORT", value_name = "PORT")]
+    pub(crate) health_port: Option<u16>,
+    /// Shut down when nothing was written or typed for this long; 0 never does
+    #[arg(long, env = "COOP_IDLE_TIMEOUT", value_name = "SECS", default_value = "0", value_parser = parse_secs)]
+    pub(crate) idle_timeout: Duration,
+    /// Go on serving the last screen for this long after the command has exited, or `forever`
+    #[arg(long, env = "COOP_LINGER", value_name = "SECS", default_value = "0", value_parser = parse_linger)]
+    pub(crate) linger: Linger,
+    /// How long the command may take to end before it is killed
+    #[arg(long, env = "COOP_GRACE", value_name = "SECS", default_value = "10", value_parser = parse_secs)]
+    pub(crate) grace: Duration,
+    /// How log lines on standard error look
+    #[arg(long, env = "COOP_LOG_FORMAT", value_name = "FMT", default_value = "json")]
+    pub(crate) log_format: LogFormat,
+    /// Which log lines are written
+    #[arg(long, env = "COOP_LOG_LEVEL", value_name = "LVL", default_value = "info")]
+    pub(crate) log_level: LogLevel,
+    /// The command to run
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Json,
+    Text,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogLevel {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+/// How long to stay after the command has exited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Linger {
+    For(Duration),
+    Forever,
+}
+
+/// Which agent a client command is for.
+#[derive(Debug, Args)]
+pub(crate) struct TargetOptions {
+    /// Socket or URL of the agent [default: $COOP_SOCKET, or the only one that runs]
+    #[arg(short, long, value_name = "SOCKET|URL")]
+    pub(crate) target: Option<String>,
+    #[command(flatten)]
+    pub(crate) token: TokenOption,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenOption {
+    /// The agent's token
+    #[arg(long, env = "COOP_AUTH_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    pub(crate) auth_token: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Attach {
+    /// Socket or URL of the agent [default: $COOP_SOCKET, or the only one that runs]
+    #[arg(value_name = "SOCKET|URL")]
+    pub(crate) target: Option<String>,
+    #[command(flatten)]
+    pub(crate) token: TokenOption,
+    /// Watch only: type nothing, resize nothing
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// The key that detaches
+    #[arg(long, value_name = "KEY", default_value = "Ctrl-]")]
+    pub(crate) detach_key: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Screen {
+    #[command(flatten)]
+    pub(crate) target: TargetOptions,
+    /// With colours and styles
+    #[arg(long)]
+    pub(crate) ansi: bool,
+    /// How many lines that scrolled off to print first
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "ansi")]
+    pub(crate) scrollback: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Type {
+    #[command(flatten)]
+    pub(crate) target: TargetOptions,
+    /// The text; - reads it from standard input
+    pub(crate) text: String,
+    /// Press Enter after it
+    #[arg(short, long)]
+    pub(crate) enter: bool,
+    /// Send it as a paste
+    #[arg(long)]
+    pub(crate) paste: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Keys {
+    #[command(flatten)]
+    pub(crate) target: TargetOptions,
+    /// Key names, such as Enter, Escape, Ctrl-C, Up or F5
+    #[arg(required = true, value_name = "KEY", allow_hyphen_values = true)]
+    pub(crate) keys: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bridge {
+    /// tmux or screen
+    kind: String,
+    /// The session's name
+    name: String,
+}
+
+impl Bridge {
+    pub(crate) fn target(self) -> anyhow::Result<bridge::Target> {
+        Ok(format!("{}:{}", self.kind, self.name).parse()?)
+    }
+}
+
+fn parse_host(text: &str) -> Result<IpAddr, String> {
+    if text.eq_ignore_ascii_case("localhost") {
+        return Ok(IpAddr::from([127, 0, 0, 1]));
+    }
+    text.parse().map_err(|_| "not an IP address; use one such as 127.0.0.1 or 0.0.0.0".to_owned())
+}
+
+fn parse_secs(text: &str) -> Result<Duration, String> {
+    let wrong = || "not a number of seconds".to_owned();
+    let secs: f64 = text.parse().map_err(|_| wrong())?;
+    Duration::try_from_secs_f64(secs).map_err(|_| wrong())
+}
+
+fn parse_linger(text: &str) -> Result<Linger, String> {
+    match text {
+        "forever" => Ok(Linger::Forever),
+        _ => parse_secs(text).map(Linger::For).map_err(|error| format!("{error}, nor `forever`")),
+    }
+}
+
+/// More than a gigabyte is a mistake.
+const MAX_RING: usize = 1 << 30;
+
+fn parse_ring(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(bytes) if (4096..=MAX_RING).contains(&bytes) => Ok(bytes),
+        _ => Err("not a number of bytes between 4096 and 1073741824".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_and_sizes_are_checked() {
+        assert_eq!(parse_secs("1.5"), Ok(Duration::from_millis(1500)));
+        assert!(parse_secs("-1").is_err() && parse_secs("soon").is_err() && parse_secs("1e300").is_err());
+        assert_eq!(parse_linger("forever"), Ok(Linger::Forever));
+        assert!(parse_ring("1").is_err() && parse_ring("2147483648").is_err() && parse_ring("65536").is_ok());
+        assert!(parse_host("example.org").is_err() && parse_host("::1").is_ok());
+    }
+}

@@ -1,0 +1,134 @@
+//! Talking to an agent's sidecar, over its socket or its URL.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+
+use crate::paths;
+
+/// Where an agent can be reached.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    address: Address,
+    token: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+enum Address {
+    Socket(PathBuf),
+    /// Host and port.
+    Tcp(String),
+}
+
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+pub(crate) type WebSocket = WebSocketStream<Box<dyn Stream>>;
+
+impl Client {
+    /// Returns the agent with this socket or URL, or else the one that is meant by default.
+    pub(crate) fn new(target: Option<&str>, token: Option<String>) -> anyhow::Result<Self> {
+        let address = match target {
+            Some(url) if url.contains("://") => Address::Tcp(host_of(url)?),
+            Some(path) => Address::Socket(path.into()),
+            None => match std::env::var_os("COOP_SOCKET") {
+                Some(path) => Address::Socket(path.into()),
+                None => Address::Socket(paths::only_socket()?),
+            },
+        };
+        Ok(Self { address, token })
+    }
+
+    /// Returns a name for people.
+    pub(crate) fn name(&self) -> String {
+        match &self.address {
+            Address::Socket(path) => path.display().to_string(),
+            Address::Tcp(host) => format!("http://{host}"),
+        }
+    }
+
+    async fn connect(&self) -> anyhow::Result<Box<dyn Stream>> {
+        let context = || format!("cannot reach an agent at {}; is it still running?", self.name());
+        Ok(match &self.address {
+            Address::Socket(path) => Box::new(UnixStream::connect(path).await.with_context(context)?),
+            Address::Tcp(host) => {
+                let stream = TcpStream::connect(host).await.with_context(context)?;
+                stream.set_nodelay(true)?;
+                Box::new(stream)
+            }
+        })
+    }
+
+    fn host(&self) -> &str {
+        match &self.address {
+            Address::Socket(_) => "localhost",
+            Address::Tcp(host) => host,
+        }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Bytes> {
+        self.request(Method::GET, path, Bytes::new()).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Bytes> {
+        self.request(Method::POST, path, body.to_string().into()).await
+    }
+
+    async fn request(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<Bytes> {
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(self.connect().await?)).await?;
+        tokio::spawn(connection);
+        let mut request = Request::builder().method(method).uri(path).header(HOST, self.host());
+        request = request.header(CONTENT_TYPE, "application/json");
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, bearer(token)?);
+        }
+        let response = sender.send_request(request.body(Full::new(body))?).await?;
+        let status = response.status();
+        let body = response.into_body().collect().await?.to_bytes();
+        if status.is_success() {
+            return Ok(body);
+        }
+        let told: Value = serde_json::from_slice(&body).unwrap_or_default();
+        match told["error"]["message"].as_str() {
+            Some(message) => bail!("{message}"),
+            None => bail!("{} answered {status}", self.name()),
+        }
+    }
+
+    pub(crate) async fn web_socket(&self, query: &str) -> anyhow::Result<WebSocket> {
+        let mut request = format!("ws://{}/ws?{query}", self.host()).into_client_request()?;
+        if let Some(token) = &self.token {
+            request.headers_mut().insert(AUTHORIZATION, bearer(token)?);
+        }
+        let (socket, _) = tokio_tungstenite::client_async(request, self.connect().await?)
+            .await
+            .with_context(|| format!("{} does not speak coop's WebSocket", self.name()))?;
+        Ok(socket)
+    }
+}
+
+fn bearer(token: &str) -> anyhow::Result<HeaderValue> {
+    let mut value = HeaderValue::try_from(format!("Bearer {token}")).context("the token cannot stand in a header")?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn host_of(url: &str) -> anyhow::Result<String> {
+    let uri: hyper::Uri = url.parse().with_context(|| format!("{url:?} is not a URL"))?;
+    match (uri.scheme_str(), uri.host()) {
+        (Some("http" | "ws"), Some(host)) => Ok(format!("{host}:{}", uri.port_u16().unwrap_or(80))),
+        (Some("https" | "wss"), _) => bail!("coop speaks plain HTTP; use http:// here, and a tunnel for the rest"),
+        _ => bail!("{url:?} is not a URL such as http://127.0.0.1:8080"),
+    }
+}

@@ -1,0 +1,91 @@
+//! What the sidecar runs, and with which environment.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use coop_session::Queries;
+use coop_term::Command;
+
+use crate::bridge::Target;
+use crate::cli::Serve;
+
+/// Variables that tell of the terminal coop itself was started in, which is not the child's.
+const OTHER_TERMINALS: &[&str] = &[
+    "COLUMNS", "LINES", "TMUX", "TMUX_PANE", "STY", "WINDOW", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "VTE_VERSION",
+    "WT_SESSION", "KITTY_WINDOW_ID", "KITTY_PID", "ALACRITTY_WINDOW_ID", "WEZTERM_PANE", "WEZTERM_UNIX_SOCKET",
+];
+
+/// Returns the command, and who answers its terminal queries.
+pub(crate) fn command(options: &Serve, socket: &Path) -> anyhow::Result<(Command, Queries)> {
+    let (argv, queries) = match (&options.attach, options.command.as_slice()) {
+        (Some(target), _) => (bridge(target)?, Queries::Left),
+        (None, []) => bail!("there is nothing to run; give a command after --, such as `coop -- bash`, or --attach"),
+        (None, command) => (command.to_vec(), Queries::Answered),
+    };
+    let mut argv = argv.into_iter();
+    let program = argv.next().unwrap_or_default();
+    let inherited = env::vars_os().map(|(name, _)| name);
+    Ok((Command { program, args: argv.collect(), env: environment(options, socket, inherited), cwd: None }, queries))
+}
+
+fn bridge(target: &Target) -> anyhow::Result<Vec<OsString>> {
+    let program = env::current_exe().context("cannot find coop's own program file")?;
+    let (kind, name) = match target {
+        Target::Tmux(name) => ("tmux", name),
+        Target::Screen(name) => ("screen", name),
+    };
+    Ok(vec![program.into(), "bridge".into(), kind.into(), name.into()])
+}
+
+/// The child sees what coop was given, but none of coop's own settings: its token is not the child's business.
+fn environment(
+    options: &Serve,
+    socket: &Path,
+    inherited: impl Iterator<Item = OsString>,
+) -> Vec<(OsString, Option<OsString>)> {
+    let is_ours = |name: &OsStr| name.as_encoded_bytes().starts_with(b"COOP_");
+    let mut changes: Vec<(OsString, Option<OsString>)> = inherited
+        .filter(|name| is_ours(name) || OTHER_TERMINALS.iter().any(|other| name == other))
+        .map(|name| (name, None))
+        .collect();
+    let set = |name: &str, value: OsString| (OsString::from(name), Some(value));
+    changes.push(set("TERM", term(options).into()));
+    changes.push(set("COLORTERM", "truecolor".into()));
+    changes.push(set("COOP", "1".into()));
+    changes.push(set("COOP_SOCKET", socket.into()));
+    changes
+}
+
+fn term(options: &Serve) -> String {
+    let inherited = env::var("TERM").ok().filter(|term| !matches!(term.as_str(), "" | "dumb" | "unknown"));
+    options.term.clone().or(inherited).unwrap_or_else(|| "xterm-256color".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn the_child_gets_no_secret_and_no_foreign_terminal() {
+        let cli = Cli::parse_from(["coop", "--term", "vt220", "--auth-token", "hush", "--", "true"]);
+        let inherited = ["PATH", "COOP_AUTH_TOKEN", "COOP_PORT", "TMUX", "COLUMNS", "HOME"].map(OsString::from);
+        let mut changes = environment(&cli.serve, Path::new("/run/x.sock"), inherited.into_iter());
+        changes.sort();
+        let shown: Vec<_> = changes.iter().map(|(name, value)| format!("{name:?}={value:?}")).collect();
+        insta::assert_snapshot!(shown.join("\n"), @r#"
+        "COLORTERM"=Some("truecolor")
+        "COLUMNS"=None
+        "COOP"=Some("1")
+        "COOP_AUTH_TOKEN"=None
+        "COOP_PORT"=None
+        "COOP_SOCKET"=Some("/run/x.sock")
+        "TERM"=Some("vt220")
+        "TMUX"=None
+        "#);
+    }
+}

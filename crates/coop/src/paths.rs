@@ -1,0 +1,68 @@
+//! Where sockets live.
+
+use std::env;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+/// Returns the folder for sockets, private to this user, making it if need be.
+pub(crate) fn runtime_dir() -> anyhow::Result<PathBuf> {
+    let uid = rustix::process::geteuid().as_raw();
+    let folder = match env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
+        Some(dir) => PathBuf::from(dir).join("coop"),
+        None => env::temp_dir().join(format!("coop-{uid}")),
+    };
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&folder)
+        .with_context(|| format!("cannot make {}; set XDG_RUNTIME_DIR or give --socket", folder.display()))?;
+    let found = fs::symlink_metadata(&folder).with_context(|| format!("cannot look at {}", folder.display()))?;
+    // In a shared temporary folder somebody else may have made it first.
+    if !found.is_dir() || found.uid() != uid || found.mode() & 0o077 != 0 {
+        bail!("{} is not a private folder of this user; remove it, set XDG_RUNTIME_DIR or give --socket", folder.display());
+    }
+    Ok(folder)
+}
+
+/// Returns the socket of the only agent that runs here, or says what there is instead.
+pub(crate) fn only_socket() -> anyhow::Result<PathBuf> {
+    let folder = runtime_dir()?;
+    let mut live: Vec<PathBuf> = fs::read_dir(&folder)
+        .with_context(|| format!("cannot list {}", folder.display()))?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| is_live(path))
+        .collect();
+    live.sort();
+    match live.as_slice() {
+        [] => bail!("no agent runs here; start one with `coop -- COMMAND`, or name its socket or URL"),
+        [only] => Ok(only.clone()),
+        several => {
+            let names: Vec<_> = several.iter().map(|path| path.display().to_string()).collect();
+            bail!("several agents run here; name one of {}", names.join(", "))
+        }
+    }
+}
+
+/// Tells whether somebody listens on a socket.
+pub(crate) fn is_live(path: &Path) -> bool {
+    std::os::unix::net::UnixStream::connect(path).is_ok()
+}
+
+/// Makes way for a new socket: a dead one is removed, anything else is left alone.
+pub(crate) fn clear_for_socket(path: &Path) -> anyhow::Result<()> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("cannot look at {}", path.display())),
+        Ok(found) if !found.file_type().is_socket() => {
+            bail!("{} is there and is not a socket; remove it or choose another --socket", path.display())
+        }
+        Ok(_) if is_live(path) => {
+            bail!("another program listens on {}; stop it or choose another --socket", path.display())
+        }
+        Ok(_) => fs::remove_file(path).with_context(|| format!("cannot remove the dead socket {}", path.display())),
+    }
+}

@@ -1,0 +1,161 @@
+//! The sidecar: bind, start, serve, end.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use anyhow::Context;
+use coop_api::{AgentId, Agents, Request, Size};
+use coop_server::{Config, Server, Token};
+use coop_session::{Handle, Options, StartError};
+use coop_term::{Exit, SpawnError};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tracing::level_filters::LevelFilter;
+
+use crate::cli::{Linger, LogFormat, LogLevel, Serve};
+use crate::command::command;
+use crate::listen;
+
+/// How long clients may take to go once they were told to.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// The command could not be run.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) struct CannotRun(StartError);
+
+impl CannotRun {
+    /// The exit code a shell gives for it.
+    pub(crate) fn code(&self) -> u8 {
+        match &self.0 {
+            StartError::Spawn(SpawnError::Exec { source, .. }) if source.kind() == io::ErrorKind::NotFound => 127,
+            StartError::Spawn(SpawnError::Exec { .. }) => 126,
+            StartError::Spawn(SpawnError::Terminal(_)) | StartError::Thread(_) => 1,
+        }
+    }
+}
+
+pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
+    // Inside another coop the variable names that one's socket, not ours.
+    if std::env::var_os("COOP").is_some() && options.socket.as_deref() == std::env::var_os("COOP_SOCKET").as_deref().map(AsRef::as_ref) {
+        options.socket = None;
+    }
+    start_log(options.log_format, options.log_level);
+    let size = Size::new(options.cols, options.rows).context("--cols and --rows")?;
+    let token = options.auth_token.clone().map(Token::new).transpose();
+    let token = token.map_err(|error| anyhow::anyhow!("--auth-token: {error}"))?;
+    if let Some(path) = &options.agent_config {
+        std::fs::metadata(path).with_context(|| format!("cannot read --agent-config {}", path.display()))?;
+    }
+    let bound = listen::bind(&options).await?;
+    let (command, queries) = command(&options, &bound.socket.path)?;
+    let session = Options {
+        id: AgentId(format!("{}-{}", options.agent, std::process::id())),
+        agent: options.agent.clone(),
+        command,
+        size,
+        ring: options.ring_size,
+        queries,
+        grace: options.grace,
+        idle_timeout: Some(options.idle_timeout).filter(|timeout| !timeout.is_zero()),
+    };
+    let mut signals = Signals::new()?;
+    let (handle, done) = coop_session::start(session).await.map_err(CannotRun)?;
+    let server = Server::new(handle.clone(), Config { token, hosts: options.allow_host.clone() });
+    for (listener, surface) in bound.listeners {
+        server.listen(listener, surface);
+    }
+    announce(&bound.lines).context("cannot write to standard output")?;
+    let exit = until_done(&handle, done, &mut signals, options.linger).await;
+    server.shut_down(FAREWELL).await;
+    Ok(exit.map_or(1, |exit| exit.code.or(exit.signal.map(|signal| 128 + signal)).unwrap_or(1)))
+}
+
+/// Waits for the session's end, passing on what should bring it about: a signal, or the child's own exit.
+async fn until_done(
+    handle: &Handle,
+    mut done: oneshot::Receiver<Option<Exit>>,
+    signals: &mut Signals,
+    linger: Linger,
+) -> Option<Exit> {
+    let mut asked = false;
+    loop {
+        tokio::select! {
+            exit = &mut done => return exit.ok().flatten(),
+            () = signals.next() => {
+                tracing::info!(forced = asked, "told to stop");
+                asked = true;
+            }
+            () = exited(handle, linger), if !asked => asked = true,
+        }
+        // Asked a second time, the session no longer waits for the child.
+        let _ = handle.call(handle.id(), Request::Shutdown).await;
+    }
+}
+
+/// Waits until the child has exited and the time to linger is over.
+async fn exited(handle: &Handle, linger: Linger) {
+    let Ok(mut feed) = handle.feed(handle.id()) else { return };
+    loop {
+        if feed.pulse.wait_for(|pulse| pulse.ended).await.is_err() {
+            return;
+        }
+        match linger {
+            Linger::Forever => std::future::pending().await,
+            Linger::For(time) => {
+                let again = feed.pulse.wait_for(|pulse| !pulse.ended);
+                if tokio::time::timeout(time, again).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// The signals that end a sidecar.
+struct Signals([tokio::signal::unix::Signal; 3]);
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self([
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::hangup())?,
+        ]))
+    }
+
+    async fn next(&mut self) {
+        let [terminate, interrupt, hang_up] = &mut self.0;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = hang_up.recv() => {}
+        }
+    }
+}
+
+/// Tells on standard output where the agent can be reached, a line each, and that it is ready.
+fn announce(lines: &[String]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for line in lines {
+        writeln!(out, "listening {line}")?;
+    }
+    writeln!(out, "ready")?;
+    out.flush()
+}
+
+fn start_log(format: LogFormat, level: LogLevel) {
+    let level = match level {
+        LogLevel::Off => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr);
+    match format {
+        LogFormat::Json => builder.json().init(),
+        LogFormat::Text => builder.init(),
+    }
+}
