@@ -10,9 +10,9 @@
 //   y
 //
 // The lines of a case are joined without the line ends between them. Escapes: \e \r \n \t \b \a \\, \xHH for one byte,
-// \u{H…} for a character. `-- compare replies` also compares what the terminal answered, `-- compare wraps` which rows run
-// on in the next. The latter is asked for where it can agree: xterm.js keeps it in the later row, we (and xterm) in the
-// earlier one, so that editing either row has another outcome.
+// \u{H…} for a character. `-- compare replies` also compares what the terminal answered, `-- compare wraps` which rows
+// run on in the next. The latter is asked for only where both can agree: xterm.js notes it in the later row, we (and
+// xterm) in the earlier one, so that editing either row has another outcome.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -43,7 +43,8 @@ export function recordedCases(directory) {
     .sort()
     .map((file) => {
       const text = readFileSync(join(directory, file), 'utf8').replaceAll(/\r?\n/g, '\r\n');
-      return { name: `recording: ${file}`, ...RECORDED_SIZE, steps: [{ feed: Buffer.from(text) }], comparesWraps: true };
+      const steps = [{ feed: Buffer.from(text) }];
+      return { name: `recording: ${file}`, ...RECORDED_SIZE, steps, comparesWraps: true };
     });
 }
 

@@ -1,5 +1,8 @@
 // Tells in words how two screens differ.
 
+/** Marks, format characters and the like, and every space but the common one. */
+const UNCLEAR = /[\p{M}\p{C}]|\p{Z}(?<! )/gu;
+
 /** Returns one line or two per difference; none if the screens look and behave alike. */
 export function differences(one, ours, theirs) {
   return [
@@ -35,13 +38,16 @@ function valueDifference(what, ours, theirs) {
 /** Returns the row as text; a cell that is not one narrow character is told apart, as in `[漢:2]`. */
 function drawn(row) {
   if (row === undefined) return undefined;
-  const cells = row.map(([text, width]) => (width === 1 && [...text].length === 1 ? spelled(text) : `[${spelled(text)}:${width}]`));
+  const cells = row.map(([text, width]) => {
+    const isPlain = width === 1 && [...text].length === 1;
+    return isPlain ? spelled(text) : `[${spelled(text)}:${width}]`;
+  });
   return cells.join('').trimEnd();
 }
 
 /** Characters that a reader could not tell apart are spelled out. */
 function spelled(text) {
-  return text.replaceAll(/[\p{M}\p{Cf}\p{Cc}\p{Cn}\p{Co}]|\p{Z}(?<! )/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+  return text.replaceAll(UNCLEAR, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 }
 
 function decoded(base64) {

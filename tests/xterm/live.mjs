@@ -12,12 +12,12 @@ const SAMPLE = 'sample.txt';
 const CTRL_B = '\x02';
 const F10 = '\x1b[21~';
 const TMUX = ['tmux', '-L', 'compare'];
+const TMUX_CONFIG = 'tmux.conf';
+/** Keys that come at once would be a paste to tmux, and its shells would be login shells. */
+const TMUX_OPTIONS = 'set -g assume-paste-time 0\nset -g default-command sh\n';
 
 /** Vim echoes what is typed, so a mark must look different when it is done than when it is typed. */
 const mark = (word) => `:echo '${word[0]}'.'${word.slice(1)}'\r`;
-
-/** Keys that come at once would be a paste to tmux, and its shells would be login shells. */
-const set = (option, value) => [';', 'set', '-g', option, value];
 
 const PROGRAMS = [
   {
@@ -59,7 +59,7 @@ const PROGRAMS = [
   },
   {
     name: 'tmux',
-    argv: [...TMUX, '-f', '/dev/null', 'start', ...set('assume-paste-time', '0'), ...set('default-command', 'sh'), ';', 'new'],
+    argv: [...TMUX, '-f', TMUX_CONFIG, 'new-session'],
     cleanup: [...TMUX, 'kill-server'],
     script: [
       { expect: 'ready>', send: `${CTRL_B}%` },
@@ -114,6 +114,7 @@ function recorded({ argv, script, cleanup }) {
   };
   try {
     writeFileSync(join(home, SAMPLE), sample());
+    writeFileSync(join(home, TMUX_CONFIG), TMUX_OPTIONS);
     const order = { argv, env, cwd: home, ...SIZE, limit: LIMIT_SECONDS, script };
     const helper = fileURLToPath(new URL('record.py', import.meta.url));
     const done = spawnSync('python3', [helper], { input: JSON.stringify(order), timeout: 2000 * LIMIT_SECONDS });

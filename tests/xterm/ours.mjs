@@ -19,7 +19,7 @@ export async function shownByUs(path, cases) {
   await Promise.race([answers, failed]);
   return cases.map((_, index) => {
     if (index < shown.length) return shown[index];
-    return { error: index === shown.length ? 'our screen gave up on this case' : 'not run: our screen gave up earlier' };
+    return { error: index === shown.length ? 'our screen gave up here' : 'not run: our screen gave up earlier' };
   });
 }
 

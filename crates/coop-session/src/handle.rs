@@ -60,6 +60,14 @@ pub struct Handle {
     id: AgentId,
     mailbox: mpsc::Sender<Mail>,
     feed: Feed,
+    ended: watch::Receiver<bool>,
+}
+
+/// What a session tells without being asked.
+pub(crate) struct Published {
+    pub(crate) pulse: watch::Sender<Pulse>,
+    /// Apart from the pulse, so that waiting for the end costs nothing while there is output.
+    pub(crate) ended: watch::Sender<bool>,
 }
 
 pub(crate) struct Mail {
@@ -80,7 +88,9 @@ pub async fn start(options: Options) -> Result<(Handle, oneshot::Receiver<Option
         ended: false,
     });
     let tap: Arc<dyn Tap> = Arc::clone(&ring) as _;
-    let handle = Handle { id: options.id.clone(), mailbox, feed: Feed { pulse: heard, tap } };
+    let (told_ended, ended) = watch::channel(false);
+    let handle = Handle { id: options.id.clone(), mailbox, feed: Feed { pulse: heard, tap }, ended };
+    let published = Published { pulse, ended: told_ended };
     let (started, outcome) = oneshot::channel();
     let (finished, done) = oneshot::channel();
     // A thread of its own: a busy server never delays the child, and a flood of output never delays the server.
@@ -90,7 +100,7 @@ pub async fn start(options: Options) -> Result<(Handle, oneshot::Receiver<Option
             Err(error) => return drop(started.send(Err(StartError::Thread(error)))),
         };
         runtime.block_on(async {
-            match Session::start(options, ring, pulse, mail) {
+            match Session::start(options, ring, published, mail) {
                 Ok(session) => {
                     let _ = started.send(Ok(()));
                     session.run(finished).await;
@@ -107,6 +117,11 @@ impl Handle {
     /// Returns the agent's id.
     pub fn id(&self) -> &AgentId {
         &self.id
+    }
+
+    /// Returns whether the child has exited, to look at and to wait for.
+    pub fn ended(&self) -> watch::Receiver<bool> {
+        self.ended.clone()
     }
 
     fn check(&self, id: &AgentId) -> Result<(), Error> {

@@ -4,21 +4,18 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use bytes::Bytes;
 use coop_api::{AgentState, Epoch, Error, ErrorCode, EventBody, Lifecycle, Offset, Pulse, Seq};
-use coop_term::{Child, Exit, ReadOutcome, Ring, Screen, SpawnError, Target};
+use coop_term::{Child, ChildEvent, Exit, Ring, Screen, SpawnError, Target, Wants};
 use rustix::process::Signal;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep_until;
 
-use crate::handle::{Mail, Options, Queries};
+use crate::handle::{Mail, Options, Published, Queries};
 use crate::input::InputQueue;
 use crate::lock::WriteLock;
 use crate::log::EventLog;
 use crate::stop::Stop;
 
-/// Output is passed on at least this often; less often would make a flood jerky, more often would cost wake-ups.
-const BATCH: usize = 64 * 1024;
 /// How long a synchronized frame may take; terminals agree on about this much.
 const FRAME_PATIENCE: Duration = Duration::from_millis(150);
 /// How long the output of an ended child is waited for when another process still has its terminal open.
@@ -36,9 +33,8 @@ pub(crate) struct Session {
     pub(crate) began: Instant,
     pub(crate) bytes_written: u64,
     ring: Arc<Ring>,
-    pulse: watch::Sender<Pulse>,
+    published: Published,
     mail: mpsc::Receiver<Mail>,
-    buffer: Vec<u8>,
     frame_deadline: Option<Instant>,
     last_activity: Instant,
     /// Set while the child is being ended, with what comes then.
@@ -63,7 +59,7 @@ pub(crate) enum AfterStop {
 
 enum Wake {
     Mail(Option<Mail>),
-    Readable,
+    Output(Option<Vec<u8>>),
     Writable,
     Ended,
     Deadline,
@@ -73,7 +69,7 @@ impl Session {
     pub(crate) fn start(
         options: Options,
         ring: Arc<Ring>,
-        pulse: watch::Sender<Pulse>,
+        published: Published,
         mail: mpsc::Receiver<Mail>,
     ) -> Result<Self, SpawnError> {
         let now = Instant::now();
@@ -88,9 +84,8 @@ impl Session {
             began: now,
             bytes_written: 0,
             ring,
-            pulse,
+            published,
             mail,
-            buffer: vec![0; BATCH],
             frame_deadline: None,
             last_activity: now,
             stop: None,
@@ -107,8 +102,13 @@ impl Session {
                 Wake::Mail(Some(mail)) => self.handle(mail),
                 // Every handle is gone: nobody can watch or steer the child any more.
                 Wake::Mail(None) => self.begin_stop(AfterStop::ShutDown),
-                Wake::Readable => self.read(),
-                Wake::Writable => self.write(),
+                Wake::Output(output) => self.take_output(output),
+                Wake::Writable => {
+                    self.write();
+                    // A terminal that is hung up claims to be writable and takes nothing. Without this the runtime
+                    // would never get to see why: that the child has ended.
+                    tokio::task::yield_now().await;
+                }
                 Wake::Ended => self.child_ended(),
                 Wake::Deadline => self.deadline_passed(),
             }
@@ -125,16 +125,21 @@ impl Session {
 
     async fn wake(&mut self) -> Wake {
         let deadline = self.next_deadline();
-        let running = self.child.as_ref();
-        let reads = running.filter(|running| !running.at_end);
-        let writes = running.filter(|running| !running.queue.is_empty());
-        let lives = running.filter(|running| running.drain_until.is_none());
         let mail_closed = self.mail.is_closed() && self.mail.is_empty();
+        let Some(Running { child, queue, at_end, drain_until }) = &mut self.child else {
+            return tokio::select! {
+                mail = self.mail.recv(), if !mail_closed || self.stop.is_none() => Wake::Mail(mail),
+                () = on(deadline.map(|deadline| sleep_until(deadline.into()))) => Wake::Deadline,
+            };
+        };
+        let wants = Wants { output: !*at_end, writable: !queue.is_empty() && !*at_end, end: drain_until.is_none() };
         tokio::select! {
             mail = self.mail.recv(), if !mail_closed || self.stop.is_none() => Wake::Mail(mail),
-            _ = on(reads.map(|running| running.child.readable())) => Wake::Readable,
-            _ = on(writes.map(|running| running.child.writable())) => Wake::Writable,
-            _ = on(lives.map(|running| running.child.ended())) => Wake::Ended,
+            event = child.event(wants) => match event {
+                ChildEvent::Output(output) => Wake::Output(output),
+                ChildEvent::Writable => Wake::Writable,
+                ChildEvent::Ended => Wake::Ended,
+            },
             () = on(deadline.map(|deadline| sleep_until(deadline.into()))) => Wake::Deadline,
         }
     }
@@ -204,45 +209,32 @@ impl Session {
         self.publish();
     }
 
-    fn read(&mut self) {
+    fn take_output(&mut self, output: Option<Vec<u8>>) {
         let Some(running) = &mut self.child else { return };
-        let mut filled = 0;
-        while filled < BATCH {
-            match running.child.read(&mut self.buffer[filled..]) {
-                Ok(ReadOutcome::Bytes(read)) => {
-                    // At once: while we look at these bytes the child can write the next.
-                    self.screen.feed(&self.buffer[filled..filled + read]);
-                    filled += read;
-                }
-                Ok(ReadOutcome::Blocked) => break,
-                Ok(ReadOutcome::End) => {
-                    running.at_end = true;
-                    break;
-                }
-                Err(error) => {
-                    tracing::error!(%error, "cannot read the child's terminal");
-                    running.at_end = true;
-                    break;
+        match output {
+            Some(output) => {
+                self.last_activity = Instant::now();
+                self.screen.feed(&output);
+                self.ring.push(&output);
+                running.child.recycle(output);
+                self.answer_queries();
+                self.screen_changed();
+            }
+            None => {
+                running.at_end = true;
+                std::mem::take(&mut running.queue).fail(&Error::exited());
+                if running.drain_until.is_some() {
+                    self.finish_child();
                 }
             }
-        }
-        let finished = running.at_end && running.drain_until.is_some();
-        if filled > 0 {
-            self.last_activity = Instant::now();
-            self.ring.push(Bytes::copy_from_slice(&self.buffer[..filled]));
-            self.answer_queries();
-            self.screen_changed();
-        }
-        if finished {
-            self.finish_child();
         }
     }
 
     /// Takes in bytes that no child wrote.
-    fn output(&mut self, bytes: &'static [u8]) {
+    fn output(&mut self, bytes: &[u8]) {
         self.screen.end_frame();
         self.screen.feed(bytes);
-        self.ring.push(Bytes::from_static(bytes));
+        self.ring.push(bytes);
         self.screen_changed();
     }
 
@@ -292,8 +284,6 @@ impl Session {
             running.drain_until = Some(Instant::now() + DRAIN);
             if running.at_end {
                 self.finish_child();
-            } else {
-                self.read();
             }
         }
     }
@@ -356,7 +346,8 @@ impl Session {
             size: self.screen.size(),
             ended: self.exit.is_some() && self.child.is_none() && !restarting,
         };
-        self.pulse.send_if_modified(|known| std::mem::replace(known, pulse) != pulse);
+        self.published.pulse.send_if_modified(|known| std::mem::replace(known, pulse) != pulse);
+        self.published.ended.send_if_modified(|known| std::mem::replace(known, pulse.ended) != pulse.ended);
     }
 }
 

@@ -7,11 +7,12 @@
 mod keys;
 mod process;
 mod pty;
+mod reader;
 mod ring;
 mod screen;
 
 pub use keys::{KeyError, encode_keys, encode_paste};
 pub use process::{Exit, Target, end_session};
-pub use pty::{Child, Command, ReadOutcome, SpawnError};
+pub use pty::{Child, ChildEvent, Command, SpawnError, Wants};
 pub use ring::Ring;
 pub use screen::Screen;

@@ -6,13 +6,13 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use coop_api::Size;
-use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, waitid};
 use rustix::termios::{InputModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::process::{self, Exit, Target};
+use crate::reader::Reader;
 
 /// What to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,19 +49,31 @@ pub enum SpawnError {
 #[derive(Debug)]
 pub struct Child {
     master: AsyncFd<OwnedFd>,
+    reader: Reader,
     exit: AsyncFd<OwnedFd>,
     pid: Pid,
 }
 
-/// What reading the terminal brought.
+/// What to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadOutcome {
-    /// This many bytes.
-    Bytes(usize),
-    /// Nothing now.
-    Blocked,
-    /// Nobody has the other side open any more.
-    End,
+pub struct Wants {
+    /// The next output.
+    pub output: bool,
+    /// Room for input.
+    pub writable: bool,
+    /// The child's end.
+    pub end: bool,
+}
+
+/// Something that happened to a child.
+#[derive(Debug)]
+pub enum ChildEvent {
+    /// It has written this; nothing, once nobody has its terminal open any more.
+    Output(Option<Vec<u8>>),
+    /// Its terminal may take more input.
+    Writable,
+    /// It has ended. It is not reaped yet: see [`Child::reap`].
+    Ended,
 }
 
 impl Child {
@@ -91,8 +103,10 @@ impl Child {
         let pidfd = pidfd_open(pid, PidfdFlags::NONBLOCK).map_err(|error| SpawnError::Terminal(error.into()))?;
         let master: OwnedFd = pty.into();
         rustix::io::ioctl_fionbio(&master, true).map_err(|error| SpawnError::Terminal(error.into()))?;
+        let reader = master.try_clone().and_then(Reader::start).map_err(SpawnError::Terminal)?;
         Ok(Self {
-            master: watch(master, Interest::READABLE | Interest::WRITABLE).map_err(SpawnError::Terminal)?,
+            master: watch(master, Interest::WRITABLE).map_err(SpawnError::Terminal)?,
+            reader,
             exit: watch(pidfd, Interest::READABLE).map_err(SpawnError::Terminal)?,
             pid,
         })
@@ -103,27 +117,20 @@ impl Child {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Waits until the terminal may have something to read.
-    pub async fn readable(&self) -> io::Result<()> {
-        self.master.readable().await.map(|mut guard| guard.retain_ready())
-    }
-
-    /// Waits until the terminal may take something.
-    pub async fn writable(&self) -> io::Result<()> {
-        self.master.writable().await.map(|mut guard| guard.retain_ready())
-    }
-
-    /// Reads what there is.
-    pub fn read(&self, buffer: &mut [u8]) -> io::Result<ReadOutcome> {
-        match self.master.try_io(Interest::READABLE, |fd| Ok(rustix::io::read(fd, &mut *buffer)?)) {
-            Ok(0) => Ok(ReadOutcome::End),
-            Ok(read) => Ok(ReadOutcome::Bytes(read)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(ReadOutcome::Blocked),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(ReadOutcome::Blocked),
-            // What Linux says once the last process has closed the other side.
-            Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(ReadOutcome::End),
-            Err(error) => Err(error),
+    /// Waits for the next of what is asked for. Cancel safe.
+    pub async fn event(&mut self, wants: Wants) -> ChildEvent {
+        tokio::select! {
+            output = self.reader.next(), if wants.output => ChildEvent::Output(output),
+            // An error shows again, and with its reason, in the write.
+            _ = self.master.writable(), if wants.writable => ChildEvent::Writable,
+            _ = self.exit.readable(), if wants.end => ChildEvent::Ended,
+            else => std::future::pending().await,
         }
+    }
+
+    /// Gives back what [`ChildEvent::Output`] brought, so that its memory is used again.
+    pub fn recycle(&self, output: Vec<u8>) {
+        self.reader.recycle(output);
     }
 
     /// Writes as much as the terminal takes now, which may be nothing.
@@ -143,11 +150,6 @@ impl Child {
     /// Signals the child and those with it.
     pub fn signal(&self, signal: Signal, target: Target) -> io::Result<()> {
         Ok(process::signal(self.pid, signal, target)?)
-    }
-
-    /// Waits until the child has ended. Does not reap it: see [`Child::reap`].
-    pub async fn ended(&self) -> io::Result<()> {
-        self.exit.readable().await.map(|mut guard| guard.retain_ready())
     }
 
     /// Returns how the child ended, if it has, and frees its process id.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use coop_api::{Chunk, Offset, Read, Tap};
 
 /// More chunks than this are joined, so that a child that writes byte by byte does not cost a hundred times its output.
@@ -22,6 +22,9 @@ struct Kept {
     chunks: VecDeque<Arc<Chunk>>,
     bytes: usize,
     end: Offset,
+    /// The memory of the last chunk that went. Without it a flood would make the allocator take pages from the system
+    /// and give them back for every chunk.
+    spare: BytesMut,
 }
 
 impl Ring {
@@ -31,21 +34,23 @@ impl Ring {
     }
 
     /// Appends a piece of output and returns where the output now ends.
-    pub fn push(&self, data: Bytes) -> Offset {
+    pub fn push(&self, data: &[u8]) -> Offset {
         let mut kept = self.lock();
         if data.is_empty() {
             return kept.end;
         }
-        let chunk = Chunk::new(kept.end, data);
+        while let Some(oldest) = kept.chunks.front()
+            && kept.bytes - oldest.data.len() + data.len() >= self.capacity
+        {
+            kept.drop_oldest();
+        }
+        let mut copy = std::mem::take(&mut kept.spare);
+        copy.clear();
+        copy.extend_from_slice(data);
+        let chunk = Chunk::new(kept.end, copy.freeze());
         kept.bytes += chunk.data.len();
         kept.end = chunk.end();
         kept.chunks.push_back(Arc::new(chunk));
-        while let Some(oldest) = kept.chunks.front()
-            && kept.bytes - oldest.data.len() >= self.capacity
-        {
-            kept.bytes -= oldest.data.len();
-            kept.chunks.pop_front();
-        }
         if kept.chunks.len() > MAX_CHUNKS {
             kept.join();
         }
@@ -59,6 +64,15 @@ impl Ring {
 }
 
 impl Kept {
+    fn drop_oldest(&mut self) {
+        let Some(oldest) = self.chunks.pop_front() else { return };
+        self.bytes -= oldest.data.len();
+        // Unless a reader still has it.
+        if let Some(memory) = Arc::into_inner(oldest).and_then(|chunk| chunk.data.try_into_mut().ok()) {
+            self.spare = memory;
+        }
+    }
+
     fn join(&mut self) {
         let mut joined: VecDeque<Arc<Chunk>> = VecDeque::new();
         let mut open: Option<(Offset, BytesMut)> = None;
@@ -131,7 +145,7 @@ mod tests {
     fn bytes_written_one_by_one_are_joined() {
         let ring = Ring::new(1 << 20);
         for n in 0..5000_u32 {
-            ring.push(Bytes::copy_from_slice(&[n as u8]));
+            ring.push(&[n as u8]);
         }
         assert!(ring.lock().chunks.len() <= MAX_CHUNKS);
         let expected: Vec<u8> = (0..5000_u32).map(|n| n as u8).collect();
@@ -149,7 +163,7 @@ mod tests {
             let mut all = Vec::new();
             for chunk in &chunks {
                 all.extend_from_slice(chunk);
-                prop_assert_eq!(ring.push(Bytes::copy_from_slice(chunk)), Offset(all.len() as u64));
+                prop_assert_eq!(ring.push(chunk), Offset(all.len() as u64));
             }
             let (start, end) = ring.range();
             prop_assert_eq!(end, Offset(all.len() as u64));

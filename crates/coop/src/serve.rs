@@ -95,15 +95,16 @@ async fn until_done(
 
 /// Waits until the child has exited and the time to linger is over.
 async fn exited(handle: &Handle, linger: Linger) {
-    let Ok(mut feed) = handle.feed(handle.id()) else { return };
+    let mut ended = handle.ended();
     loop {
-        if feed.pulse.wait_for(|pulse| pulse.ended).await.is_err() {
+        if ended.wait_for(|ended| *ended).await.is_err() {
             return;
         }
         match linger {
             Linger::Forever => std::future::pending().await,
             Linger::For(time) => {
-                let again = feed.pulse.wait_for(|pulse| !pulse.ended);
+                // Somebody may start it again meanwhile.
+                let again = ended.wait_for(|ended| !ended);
                 if tokio::time::timeout(time, again).await.is_err() {
                     return;
                 }
