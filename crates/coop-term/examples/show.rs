@@ -11,7 +11,7 @@ use std::io::{BufRead, Write};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use coop_api::{Line, Size};
-use coop_term::Screen;
+use coop_term::{Screen, char_width};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -61,10 +61,9 @@ fn show(case: Case) -> Result<Value, Box<dyn Error>> {
 
 /// Returns the row as pairs of character (with its marks) and width, padded with blanks.
 fn cells(line: &Line, cols: usize) -> Vec<Value> {
-    use unicode_width::UnicodeWidthChar;
     let mut cells: Vec<(String, usize)> = Vec::new();
     for c in line.text.chars() {
-        match (c.width().unwrap_or(0), cells.last_mut()) {
+        match (char_width(c).unwrap_or(0), cells.last_mut()) {
             (0, Some((text, _))) => text.push(c),
             (width, _) => cells.push((c.to_string(), width)),
         }

@@ -10,9 +10,11 @@ mod pty;
 mod reader;
 mod ring;
 mod screen;
+mod width;
 
 pub use keys::{KeyError, encode_keys, encode_paste};
 pub use process::{Exit, Target, end_session};
 pub use pty::{Child, ChildEvent, Command, SpawnError, Wants};
 pub use ring::Ring;
 pub use screen::Screen;
+pub use width::char_width;

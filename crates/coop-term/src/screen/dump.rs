@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use alacritty_terminal::grid::Grid;
-use alacritty_terminal::term::cell::Cell;
 use alacritty_terminal::vte::ansi::{CharsetIndex, StandardCharset};
 use coop_api::{CursorShape, Mouse, Seq};
 
+use super::cell::Cell;
 use super::terminal::{TAB_WIDTH, Terminal};
 use super::view;
 
@@ -30,7 +30,7 @@ impl Terminal {
         let cols = self.cols();
         let mut run_on = false;
         for row in 0..self.rows() {
-            let line = view::line(grid, row as i32, Seq::default());
+            let line = view::line(grid, &self.extras, row as i32, Seq::default());
             if !run_on && (line.wrapped || !line.text.is_empty()) {
                 let _ = write!(out, "\x1b[{};1H", row + 1);
             }
@@ -49,9 +49,7 @@ impl Terminal {
     }
 
     fn dump_state(&self, out: &mut String) {
-        if !self.title.is_empty() {
-            let _ = write!(out, "\x1b]2;{}\x1b\\", self.title);
-        }
+        let _ = write!(out, "\x1b]2;{}\x1b\\", self.title);
         if let Some(cwd) = &self.cwd {
             let _ = write!(out, "\x1b]7;file://{}\x1b\\", cwd.replace('%', "%25"));
         }
@@ -95,11 +93,11 @@ impl Terminal {
     }
 
     fn dump_tabs(&self, out: &mut String) {
-        if self.tabs.iter().enumerate().all(|(col, stop)| *stop == (col % TAB_WIDTH == 0)) {
+        if self.tabs.iter().take(self.cols()).enumerate().all(|(col, stop)| *stop == (col % TAB_WIDTH == 0)) {
             return;
         }
         out.push_str("\x1b[3g");
-        for col in self.tabs.iter().enumerate().filter_map(|(col, stop)| stop.then_some(col)) {
+        for col in (0..self.cols()).filter(|&col| self.tabs[col]) {
             let _ = write!(out, "\x1b[{}G\x1bH", col + 1);
         }
     }
@@ -119,7 +117,7 @@ impl Terminal {
         } else {
             let _ = write!(out, "\x1b[{row};{}H", self.col() + 1);
         }
-        let template = view::style(&self.grid.cursor.template);
+        let template = view::style(&self.grid.cursor.template, &self.extras);
         out.push_str(&template.sgr());
         if let Some(link) = &template.link {
             let _ = write!(out, "\x1b]8;;{link}\x1b\\");

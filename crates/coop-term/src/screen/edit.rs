@@ -1,8 +1,9 @@
 //! Erasing, inserting, deleting and scrolling.
 
-use alacritty_terminal::index::{Column, Line};
-use alacritty_terminal::term::cell::{Cell, Flags};
+use alacritty_terminal::index::{Column, Line, Point};
+use alacritty_terminal::term::cell::Flags;
 
+use super::cell::{BLANK, Cell, Ink};
 use super::terminal::Terminal;
 
 impl Terminal {
@@ -14,16 +15,17 @@ impl Terminal {
             return;
         }
         if from == 0 && to == self.cols() {
-            return self.grid.reset_region(line..=line);
+            return self.grid.reset_region::<Ink, _>(line..=line);
         }
-        let blank = Cell::from(self.background());
+        self.split_wide(line, from);
+        self.split_wide(line, to);
+        let blank = Cell::blank(self.background());
         self.grid[line][Column(from)..Column(to)].fill(blank);
-        self.mend_halves(line);
     }
 
     pub(super) fn erase_rows(&mut self, from: usize, to: usize) {
         if from < to {
-            self.grid.reset_region(Line(from as i32)..Line(to as i32));
+            self.grid.reset_region::<Ink, _>(Line(from as i32)..Line(to as i32));
         }
     }
 
@@ -53,27 +55,38 @@ impl Terminal {
     }
 
     pub(super) fn insert_blank(&mut self, count: usize) {
-        self.shift(count, |cells, count| cells.rotate_right(count), |len, count| (0, count.min(len)));
+        let count = count.min(self.cols() - self.col());
+        let line = Line(self.row() as i32);
+        self.split_wide(line, self.col());
+        self.split_wide(line, self.cols() - count);
+        self.shift(|cells| {
+            cells.rotate_right(count);
+            &mut cells[..count]
+        });
     }
 
     pub(super) fn delete_chars(&mut self, count: usize) {
-        self.shift(count, |cells, count| cells.rotate_left(count), |len, count| (len - count, len));
+        let count = count.min(self.cols() - self.col());
+        let line = Line(self.row() as i32);
+        self.split_wide(line, self.col());
+        self.split_wide(line, self.col() + count);
+        self.shift(|cells| {
+            cells.rotate_left(count);
+            let kept = cells.len() - count;
+            &mut cells[kept..]
+        });
     }
 
-    /// Turns the cells from the cursor on and blanks those that came round; what they held is lost.
-    fn shift(&mut self, count: usize, turn: fn(&mut [Cell], usize), freed: fn(usize, usize) -> (usize, usize)) {
+    /// Turns the cells from the cursor on and blanks those that came round, which `turn` returns.
+    fn shift(&mut self, turn: impl FnOnce(&mut [Cell]) -> &mut [Cell]) {
         self.grid.cursor.input_needs_wrap = false;
-        let line = Line(self.row() as i32);
-        let blank = Cell::from(self.background());
-        let (col, cols) = (self.col(), self.cols());
-        let cells = &mut self.grid[line][Column(col)..Column(cols)];
-        let count = count.min(cells.len());
-        turn(cells, count);
-        let (from, to) = freed(cells.len(), count);
-        cells[from..to].fill(blank);
+        let blank = Cell::blank(self.background());
+        let Point { line, column } = self.grid.cursor.point;
+        let cols = Column(self.cols());
+        let cells = &mut self.grid[line][column..cols];
+        turn(cells).fill(blank);
         // A shifted row no longer runs on into the next one.
         cells.iter_mut().for_each(|cell| cell.flags.remove(Flags::WRAPLINE));
-        self.mend_halves(line);
     }
 
     pub(super) fn insert_lines(&mut self, count: usize) {
@@ -102,12 +115,12 @@ impl Terminal {
 
     fn scroll_up_in(&mut self, from: usize, count: usize) {
         let count = count.min(self.bottom + 1 - from);
-        self.grid.scroll_up(&(Line(from as i32)..Line(self.bottom as i32 + 1)), count);
+        self.grid.scroll_up::<Ink>(&(Line(from as i32)..Line(self.bottom as i32 + 1)), count);
     }
 
     fn scroll_down_in(&mut self, from: usize, count: usize) {
         let count = count.min(self.bottom + 1 - from);
-        self.grid.scroll_down(&(Line(from as i32)..Line(self.bottom as i32 + 1)), count);
+        self.grid.scroll_down::<Ink>(&(Line(from as i32)..Line(self.bottom as i32 + 1)), count);
     }
 
     pub(super) fn set_margins(&mut self, top: usize, bottom: usize) {
@@ -121,10 +134,11 @@ impl Terminal {
     /// DECALN: fills the screen with E.
     pub(super) fn align(&mut self) {
         (self.top, self.bottom) = (0, self.rows() - 1);
+        self.flags.origin = false;
         self.set_cursor(0, 0);
-        let full = Cell { c: 'E', ..Cell::default() };
+        let full = Cell { c: 'E', ..BLANK };
         for row in 0..self.rows() {
-            self.grid[Line(row as i32)][Column(0)..].fill(full.clone());
+            self.grid[Line(row as i32)][Column(0)..].fill(full);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Bytes go through `vte`'s parser to [`perform`], which turns them into calls on [`terminal`]. Only this module knows
 //! that the cells live in `alacritty_terminal`.
 
+mod cell;
 mod dump;
 mod edit;
 mod keyboard;
@@ -45,6 +46,8 @@ pub struct Screen {
     ground: bool,
     /// Bytes parsed since the performer was last called.
     silent: usize,
+    /// The beginning of a character whose other bytes are still to come.
+    partial: Vec<u8>,
     /// Whether we are skipping a control string that was too long.
     skipping: bool,
     /// The bytes of a synchronized frame that has not ended.
@@ -63,6 +66,7 @@ impl Screen {
             performer: Performer::new(Terminal::new(size)),
             ground: true,
             silent: 0,
+            partial: Vec::new(),
             skipping: false,
             frame: None,
             size,
@@ -226,6 +230,9 @@ impl Screen {
         self.performer.active = false;
         self.performer.at_ground = false;
         let used = self.parser.advance_until_terminated(&mut self.performer, window);
+        if let Some(&last) = window[..used].last() {
+            self.performer.end_command(last);
+        }
         self.ground = self.performer.at_ground;
         if self.performer.active {
             self.silent = 0;
@@ -244,6 +251,13 @@ impl Screen {
 
     /// Handles what needs no parser: text, whole characters and single controls. Returns how many bytes that was.
     fn parse_ground(&mut self, bytes: &[u8]) -> usize {
+        if !self.partial.is_empty() || !bytes[0].is_ascii() {
+            let end = bytes.iter().position(u8::is_ascii).unwrap_or(bytes.len());
+            self.print_utf8(&bytes[..end], end == bytes.len());
+            if end > 0 {
+                return end;
+            }
+        }
         let plain = plain_prefix(bytes);
         if plain > 0 {
             self.print_plain(&bytes[..plain]);
@@ -255,17 +269,44 @@ impl Screen {
                 self.performer.execute(control);
                 1
             }
-            Some(0x7f) => 1,
-            Some(_) => {
-                let end = bytes.iter().position(u8::is_ascii).unwrap_or(bytes.len());
-                let Ok(text) = str::from_utf8(&bytes[..end]) else { return 0 };
-                for c in text.chars() {
-                    match c {
-                        '\u{80}'..='\u{9f}' => self.performer.execute(c as u8),
-                        _ => self.performer.term.print(c),
-                    }
+            // DEL, which is not printed.
+            Some(_) => 1,
+        }
+    }
+
+    /// Prints bytes that are not ASCII. What is no UTF-8 shows as U+FFFD; an unfinished character at the end of what
+    /// came waits for the rest.
+    fn print_utf8(&mut self, bytes: &[u8], may_go_on: bool) {
+        let joined = match self.partial.is_empty() {
+            true => None,
+            false => Some([&mem::take(&mut self.partial)[..], bytes].concat()),
+        };
+        let mut rest = joined.as_deref().unwrap_or(bytes);
+        loop {
+            let (valid, wrong) = match str::from_utf8(rest) {
+                Ok(text) => (text, None),
+                Err(error) => {
+                    let (valid, after) = rest.split_at(error.valid_up_to());
+                    // Just checked.
+                    (str::from_utf8(valid).unwrap_or_default(), Some((error.error_len(), after)))
                 }
-                end
+            };
+            for c in valid.chars() {
+                match c {
+                    '\u{80}'..='\u{9f}' => self.performer.execute(c as u8),
+                    _ => self.performer.term.print(c),
+                }
+            }
+            match wrong {
+                None => return,
+                Some((None, unfinished)) if may_go_on => {
+                    self.partial = unfinished.to_vec();
+                    return;
+                }
+                Some((len, after)) => {
+                    self.performer.term.print(char::REPLACEMENT_CHARACTER);
+                    rest = &after[len.unwrap_or(after.len())..];
+                }
             }
         }
     }

@@ -3,8 +3,7 @@
 //! The clipboard (OSC 52) is deliberately absent: a program must not read or write what a person copied.
 
 use std::str;
-
-use alacritty_terminal::term::cell::Hyperlink;
+use std::sync::Arc;
 
 use super::palette::{Slot, parse_color};
 use super::terminal::Terminal;
@@ -16,7 +15,8 @@ const MAX_PATH: usize = 4096;
 pub(super) fn dispatch(term: &mut Terminal, params: &[&[u8]], bell_terminated: bool) {
     let end = if bell_terminated { "\x07" } else { "\x1b\\" };
     let Some((code, args)) = params.split_first() else { return };
-    match *code {
+    let code = &code[code.iter().take_while(|&&digit| digit == b'0').count().min(code.len().saturating_sub(1))..];
+    match code {
         b"0" | b"2" => term.set_title(cut(clean(&joined(args)), MAX_TITLE)),
         b"4" => indexed_colors(term, args, end),
         b"7" => term.cwd = path_of(&joined(args)),
@@ -72,17 +72,11 @@ fn path_of(uri: &str) -> Option<String> {
 }
 
 fn set_link(term: &mut Terminal, args: &[&[u8]]) {
-    let Some((options, uri)) = args.split_first() else { return };
+    // The first argument may hold an id; we know links by their target.
+    let Some((_, uri)) = args.split_first() else { return };
     let uri = clean(&joined(uri));
-    let link = if uri.is_empty() || uri.len() > MAX_LINK {
-        None
-    } else {
-        let options = String::from_utf8_lossy(options);
-        let id = options.split(':').find_map(|option| option.strip_prefix("id=")).map(|id| cut(clean(id), 64));
-        // Links without an id get one from their target, so that equal links are equal wherever they came from.
-        Some(Hyperlink::new(Some(id.unwrap_or_default()), uri))
-    };
-    term.grid.cursor.template.set_hyperlink(link);
+    let link = Some(uri).filter(|uri| !uri.is_empty() && uri.len() <= MAX_LINK).map(Arc::from);
+    term.change_extra(|extra| extra.link = link);
 }
 
 fn indexed_colors(term: &mut Terminal, args: &[&[u8]], end: &str) {

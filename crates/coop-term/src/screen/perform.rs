@@ -8,6 +8,8 @@ use super::modes::ModeKind;
 use super::terminal::{TAB_WIDTH, Terminal};
 use super::{osc, sgr};
 
+/// How many parameters the parser keeps.
+const MAX_PARAMS: usize = 32;
 /// A device control string longer than this is none we answer.
 const MAX_DCS: usize = 256;
 
@@ -20,6 +22,8 @@ pub(super) struct Performer {
     pub(super) at_ground: bool,
     /// Set when a synchronized frame has begun.
     pub(super) frame_began: bool,
+    /// A command that is complete, unless the byte that ended it was one that cancels.
+    osc: Option<(Vec<Vec<u8>>, bool)>,
     dcs: Option<Dcs>,
 }
 
@@ -31,7 +35,20 @@ struct Dcs {
 
 impl Performer {
     pub(super) fn new(term: Terminal) -> Self {
-        Self { term, active: false, at_ground: true, frame_began: false, dcs: None }
+        Self { term, active: false, at_ground: true, frame_began: false, osc: None, dcs: None }
+    }
+
+    /// Carries out the command the parser has just completed with this byte, or drops it.
+    pub(super) fn end_command(&mut self, last: u8) {
+        let Some((params, bell_terminated)) = self.osc.take() else { return };
+        if matches!(last, 0x18 | 0x1a) {
+            self.at_ground = true;
+            return;
+        }
+        // ESC \ ends the string too, and then its backslash is still to come.
+        self.at_ground = bell_terminated;
+        let params: Vec<&[u8]> = params.iter().map(Vec::as_slice).collect();
+        osc::dispatch(&mut self.term, &params, bell_terminated);
     }
 
     fn done(&mut self) {
@@ -49,10 +66,12 @@ impl Perform for Performer {
 
     fn execute(&mut self, byte: u8) {
         self.active = true;
-        let repeats = self.term.last_printed.take();
+        // What cancels a sequence leaves the parser at plain text.
+        self.at_ground |= matches!(byte, 0x18 | 0x1a);
         let term = &mut self.term;
+        term.last_printed = None;
         match byte {
-            0x08 => term.move_left(1),
+            0x08 => term.backspace(),
             0x09 => term.tab(1),
             0x0a..=0x0c => term.line_feed(),
             0x0d => term.carriage_return(),
@@ -65,15 +84,15 @@ impl Perform for Performer {
             }
             0x88 => set_tab(term),
             0x8d => term.reverse_index(),
-            // Bell, NUL and the like change nothing.
-            _ => term.last_printed = repeats,
+            _ => {}
         }
     }
 
     fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, action: char) {
         let repeats = self.term.last_printed;
         self.done();
-        if ignore {
+        // Too many intermediates make no sequence; too many parameters are cut off.
+        if ignore && params.len() < MAX_PARAMS {
             return;
         }
         let term = &mut self.term;
@@ -82,7 +101,7 @@ impl Perform for Performer {
         match (action, intermediates) {
             ('@', []) => term.insert_blank(count),
             ('A', []) => term.move_up(count),
-            ('B' | 'e', []) => term.move_down(count),
+            ('B', []) => term.move_down(count),
             ('C' | 'a', []) => term.move_right(count),
             ('D', []) => term.move_left(count),
             ('E', []) => {
@@ -119,10 +138,10 @@ impl Perform for Performer {
             ('b', []) => {
                 term.last_printed = repeats;
                 term.repeat(count);
-                term.last_printed = None;
             }
             ('c', _) if given(0) == 0 => term.report_identity(intermediates),
             ('d', []) => term.goto(count - 1, term.col()),
+            ('e', []) => term.set_cursor(term.row() + count, term.col()),
             ('g', []) => match given(0) {
                 0 => {
                     let col = term.col();
@@ -143,7 +162,7 @@ impl Perform for Performer {
                     self.frame_began = true;
                 }
             }
-            ('m', []) => sgr::apply(&mut term.grid.cursor.template, params),
+            ('m', []) => sgr::apply(term, params),
             ('m', [b'>']) if given(0) == 4 => term.keyboard.modify_other_keys = given(1).min(2) as u8,
             ('m', [b'?']) if given(0) == 4 => {
                 let value = term.keyboard.modify_other_keys;
@@ -168,7 +187,7 @@ impl Perform for Performer {
             }
             ('r', []) => term.set_margins(count, usize::from(given(1))),
             ('s', []) => term.save_cursor(),
-            ('t', []) => term.report_window(given(0)),
+            ('t', []) => term.report_window(given(0), given(1)),
             ('u', []) => term.restore_cursor(),
             ('u', [b'?']) => {
                 let flags = term.keyboard.flags();
@@ -222,9 +241,7 @@ impl Perform for Performer {
 
     fn osc_dispatch(&mut self, params: &[&[u8]], bell_terminated: bool) {
         self.active = true;
-        // ESC \ ends the string too, and then its backslash is still to come.
-        self.at_ground = bell_terminated;
-        osc::dispatch(&mut self.term, params, bell_terminated);
+        self.osc = Some((params.iter().map(|param| param.to_vec()).collect(), bell_terminated));
     }
 
     fn hook(&mut self, _params: &Params, intermediates: &[u8], ignore: bool, action: char) {
@@ -254,7 +271,7 @@ impl Perform for Performer {
     }
 
     fn terminated(&self) -> bool {
-        self.at_ground
+        self.at_ground || self.osc.is_some()
     }
 }
 

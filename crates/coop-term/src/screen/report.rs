@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Write;
 
 use alacritty_terminal::term::cell::Flags;
-use alacritty_terminal::vte::ansi::Color;
+use coop_api::Color;
 
 use super::palette::Slot;
 use super::perform::reported_row;
@@ -47,7 +47,7 @@ impl Terminal {
 
     /// XTWINOPS: sizes and the title stack. The title itself is never told: it is the child's own text, and sent back
     /// it would be typed.
-    pub(super) fn report_window(&mut self, what: u16) {
+    pub(super) fn report_window(&mut self, what: u16, which: u16) {
         let (cols, rows) = (self.cols(), self.rows());
         match what {
             11 => self.reply(format_args!("\x1b[1t")),
@@ -57,8 +57,9 @@ impl Terminal {
             19 => self.reply(format_args!("\x1b[9;{rows};{cols}t")),
             20 => self.reply(format_args!("\x1b]L\x1b\\")),
             21 => self.reply(format_args!("\x1b]l\x1b\\")),
-            22 => self.push_title(),
-            23 => self.pop_title(),
+            // 1 is the icon's title, which we have not.
+            22 if which != 1 => self.push_title(),
+            23 if which != 1 => self.pop_title(),
             _ => {}
         }
     }
@@ -102,10 +103,10 @@ impl Terminal {
         let mut codes: String =
             flags.into_iter().filter(|(flag, _)| template.flags.contains(*flag)).map(|(_, code)| code).collect();
         for (color, base) in [(template.fg, 38), (template.bg, 48)] {
-            match color {
+            match color.color() {
                 Color::Indexed(n) => codes.push_str(&format!(";{base}:5:{n}")),
-                Color::Spec(rgb) => codes.push_str(&format!(";{base}:2::{}:{}:{}", rgb.r, rgb.g, rgb.b)),
-                Color::Named(_) => {}
+                Color::Rgb([r, g, b]) => codes.push_str(&format!(";{base}:2::{r}:{g}:{b}")),
+                Color::Default => {}
             }
         }
         codes

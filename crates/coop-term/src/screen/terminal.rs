@@ -7,22 +7,25 @@ use std::mem;
 
 use alacritty_terminal::grid::{Dimensions, Grid};
 use alacritty_terminal::index::{Column, Line, Point};
-use alacritty_terminal::term::cell::{Cell, Flags};
-use alacritty_terminal::vte::ansi::{CharsetIndex, Color, StandardCharset};
+use alacritty_terminal::term::cell::Flags;
+use alacritty_terminal::vte::ansi::{CharsetIndex, StandardCharset};
 use coop_api::{CursorShape, Mouse, Size};
-use unicode_width::UnicodeWidthChar;
 
+use super::cell::{self, BLANK, Cell, Extra, ExtraId, Extras, Ink};
 use super::keyboard::Keyboard;
 use super::palette::Palette;
+use crate::width::char_width;
 
-/// Marks that a cell may carry beside its character; a flood of combining marks must not eat memory.
-const MAX_MARKS: usize = 15;
+/// Bytes of marks that a cell may carry beside its character; a flood of combining marks must not eat memory.
+const MAX_MARKS: usize = 32;
 /// Lines kept above the screen; narrower terminals keep no more, wider ones fewer (see `MAX_KEPT_CELLS`).
 const MAX_SCROLLBACK: usize = 1000;
-/// Bounds the scrollback's memory: 400,000 cells of 24 bytes are about 10 MB.
+/// Bounds the scrollback's memory: 400,000 cells of 16 bytes are 6.4 MB.
 const MAX_KEPT_CELLS: usize = 400_000;
 const MAX_TITLES: usize = 16;
 pub(super) const TAB_WIDTH: usize = 8;
+/// Tab stops are kept for the widest terminal there can be, so that a narrow moment does not lose any.
+const TABS: usize = 1000;
 
 pub(super) struct Terminal {
     pub(super) grid: Grid<Cell>,
@@ -39,6 +42,7 @@ pub(super) struct Terminal {
     pub(super) cursor_style: (CursorShape, bool),
     pub(super) keyboard: Keyboard,
     pub(super) palette: Palette,
+    pub(super) extras: Extras,
     /// The character that REP repeats; anything but printing forgets it.
     pub(super) last_printed: Option<char>,
     pub(super) title: String,
@@ -88,17 +92,10 @@ impl Default for Switches {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Saved {
     pub(super) origin: bool,
-    pub(super) autowrap: bool,
     pub(super) charset: CharsetIndex,
-}
-
-impl Default for Saved {
-    fn default() -> Self {
-        Self { origin: false, autowrap: true, charset: CharsetIndex::G0 }
-    }
 }
 
 impl Terminal {
@@ -109,7 +106,7 @@ impl Terminal {
             other: Grid::new(rows, cols, 0),
             top: 0,
             bottom: rows - 1,
-            tabs: default_tabs(cols),
+            tabs: default_tabs(),
             charset: CharsetIndex::G0,
             flags: Switches::default(),
             saved: Saved::default(),
@@ -117,6 +114,7 @@ impl Terminal {
             cursor_style: (CursorShape::Block, false),
             keyboard: Keyboard::default(),
             palette: Palette::default(),
+            extras: Extras::default(),
             last_printed: None,
             title: String::new(),
             title_stack: Vec::new(),
@@ -127,11 +125,12 @@ impl Terminal {
 
     pub(super) fn reset(&mut self) {
         let size = (self.cols(), self.rows());
-        let replies = mem::take(&mut self.replies);
-        if let Ok(size) = Size::new(size.0 as u32, size.1 as u32) {
-            *self = Self::new(size);
-        }
-        self.replies = replies;
+        let Ok(size) = Size::new(size.0 as u32, size.1 as u32) else { return };
+        let before = mem::replace(self, Self::new(size));
+        // What is around the screen is not part of it.
+        self.replies = before.replies;
+        self.title = before.title;
+        self.cwd = before.cwd;
     }
 
     /// DECSTR: the modes go back, what is on the screen stays.
@@ -141,6 +140,7 @@ impl Terminal {
             bracketed_paste: self.flags.bracketed_paste,
             focus: self.flags.focus,
             mouse: self.flags.mouse,
+            newline: self.flags.newline,
             sgr_mouse: self.flags.sgr_mouse,
             synchronized: self.flags.synchronized,
             ..Switches::default()
@@ -149,23 +149,24 @@ impl Terminal {
         self.charset = CharsetIndex::G0;
         self.saved = Saved::default();
         let cursor = &mut self.grid.cursor;
-        cursor.template = Cell::default();
+        cursor.template = BLANK;
         cursor.charsets = Default::default();
         self.grid.saved_cursor = Default::default();
     }
 
     pub(super) fn resize(&mut self, size: Size) {
         let (cols, rows) = (usize::from(size.cols()), usize::from(size.rows()));
-        let alt = self.flags.alt;
-        let (main, alternate) = if alt { (&mut self.other, &mut self.grid) } else { (&mut self.grid, &mut self.other) };
-        reflow(main, rows, cols);
-        alternate.resize(false, rows, cols);
-        (self.top, self.bottom) = (0, rows - 1);
-        let known = self.tabs.len();
-        self.tabs.resize(cols, false);
-        for col in known..cols {
-            self.tabs[col] = col % TAB_WIDTH == 0;
+        if self.flags.alt {
+            // The main screen's cursor is the one that leaving the alternate screen brings back, and moves with the text.
+            self.other.cursor = self.other.saved_cursor.clone();
+            reflow(&mut self.other, rows, cols);
+            self.other.saved_cursor = self.other.cursor.clone();
+            self.grid.resize::<Ink>(false, rows, cols);
+        } else {
+            reflow(&mut self.grid, rows, cols);
+            self.other.resize::<Ink>(false, rows, cols);
         }
+        (self.top, self.bottom) = (0, rows - 1);
         for line in 0..rows as i32 {
             self.mend_halves(Line(line));
         }
@@ -224,10 +225,18 @@ impl Terminal {
     }
 
     pub(super) fn move_left(&mut self, count: usize) {
-        if self.flags.reverse_wrap && self.flags.autowrap && count == 1 && self.col() == 0 && self.wraps_from_above() {
-            return self.set_cursor(self.row() - 1, self.cols() - 1);
-        }
         self.set_cursor(self.row(), self.col().saturating_sub(count));
+    }
+
+    pub(super) fn backspace(&mut self) {
+        let back_wraps = self.flags.reverse_wrap && self.flags.autowrap;
+        if back_wraps && self.pending_wrap() {
+            self.grid.cursor.input_needs_wrap = false;
+        } else if back_wraps && self.col() == 0 && self.wraps_from_above() {
+            self.set_cursor(self.row() - 1, self.cols() - 1);
+        } else {
+            self.move_left(1);
+        }
     }
 
     fn wraps_from_above(&self) -> bool {
@@ -313,19 +322,11 @@ impl Terminal {
             let (now, after) = rest.split_at(rest.len().min(cols - column.0));
             rest = after;
             let end = Column(column.0 + now.len());
-            let template = self.grid.cursor.template.clone();
-            let cells = &mut self.grid[line][column..end];
-            let mut halves = false;
-            for (cell, &byte) in cells.iter_mut().zip(now) {
-                halves |= cell.flags.intersects(Flags::WIDE_CHAR | Flags::WIDE_CHAR_SPACER);
-                cell.c = char::from(byte);
-                cell.fg = template.fg;
-                cell.bg = template.bg;
-                cell.flags = template.flags;
-                cell.extra.clone_from(&template.extra);
-            }
-            if halves {
-                self.mend_halves(line);
+            self.split_wide(line, column.0);
+            self.split_wide(line, end.0);
+            let template = self.grid.cursor.template;
+            for (cell, &byte) in self.grid[line][column..end].iter_mut().zip(now) {
+                *cell = Cell { c: char::from(byte), ..template };
             }
             let full = end.0 == cols;
             self.grid.cursor.point.column = if full { Column(cols - 1) } else { end };
@@ -335,7 +336,7 @@ impl Terminal {
 
     pub(super) fn print(&mut self, c: char) {
         let c = self.grid.cursor.charsets[self.charset].map(c);
-        match c.width() {
+        match char_width(c) {
             // DEL and the C1 controls, which are not printed.
             None => {}
             Some(0) => self.combine(c),
@@ -384,18 +385,49 @@ impl Terminal {
         if self.grid[line][Column(col)].flags.contains(Flags::WIDE_CHAR_SPACER) {
             col = col.saturating_sub(1);
         }
-        let cell = &mut self.grid[line][Column(col)];
-        if cell.zerowidth().is_none_or(|marks| marks.len() < MAX_MARKS) {
-            cell.push_zerowidth(c);
+        // As in xterm, what was marked is not repeated.
+        self.last_printed = None;
+        let mut extra = self.extras.get(self.grid[line][Column(col)].extra).cloned().unwrap_or_default();
+        if extra.marks.len() < MAX_MARKS {
+            extra.marks.push(c);
+            let id = self.intern(extra);
+            self.grid[line][Column(col)].extra = id;
         }
+    }
+
+    /// Changes what the next characters have beside their colours.
+    pub(super) fn change_extra(&mut self, change: impl FnOnce(&mut Extra)) {
+        let mut extra = self.extras.get(self.grid.cursor.template.extra).cloned().unwrap_or_default();
+        change(&mut extra);
+        self.grid.cursor.template.extra = self.intern(extra);
+    }
+
+    fn intern(&mut self, extra: Extra) -> ExtraId {
+        if let Some(id) = self.extras.intern(extra.clone()) {
+            return id;
+        }
+        let mut used = self.extras.unmarked();
+        for grid in [&self.grid, &self.other] {
+            for line in grid.topmost_line().0..grid.screen_lines() as i32 {
+                grid[Line(line)][..].iter().for_each(|cell| cell::mark(&mut used, cell));
+            }
+            cell::mark(&mut used, &grid.cursor.template);
+            cell::mark(&mut used, &grid.saved_cursor.template);
+        }
+        self.extras.keep_only(&used);
+        self.extras.intern(extra).unwrap_or(ExtraId::NONE)
     }
 
     pub(super) fn repeat(&mut self, count: usize) {
         let Some(c) = self.last_printed else { return };
-        // More than a screenful shows nothing else, and an endless count must not stall us.
-        for _ in 0..count.min(self.cols() * self.rows()) {
+        // More than a screenful shows nothing else, and an endless count must not stall us. What is left out is whole
+        // rows, so that the cursor ends where it would have.
+        let (cols, most) = (self.cols(), self.cols() * (self.rows() + 1));
+        let count = if count > most { most + (count - most) % cols } else { count };
+        for _ in 0..count {
             self.print(c);
         }
+        self.last_printed = None;
     }
 
     fn wrap(&mut self) {
@@ -408,19 +440,26 @@ impl Terminal {
     /// Writes one cell at the cursor. Half of a wide character that loses its other half becomes blank.
     fn put(&mut self, c: char, flags: Flags) {
         let Point { line, column } = self.grid.cursor.point;
-        let template = self.grid.cursor.template.clone();
-        let cell = &mut self.grid[line][column];
-        let was = cell.flags;
-        *cell = Cell { c, flags: template.flags | flags, ..template };
-        if was.contains(Flags::WIDE_CHAR) && column.0 + 1 < self.cols() {
-            blank_half(&mut self.grid[line][column + 1]);
-        } else if was.contains(Flags::WIDE_CHAR_SPACER) && column.0 > 0 && !flags.contains(Flags::WIDE_CHAR_SPACER) {
-            blank_half(&mut self.grid[line][column - 1]);
+        if !flags.contains(Flags::WIDE_CHAR_SPACER) {
+            self.split_wide(line, column.0);
+        }
+        self.split_wide(line, column.0 + 1);
+        let template = self.grid.cursor.template;
+        self.grid[line][column] = Cell { c, flags: template.flags | flags, ..template };
+    }
+
+    /// Blanks the wide character that lies across the left edge of a column: one half of it is about to change.
+    pub(super) fn split_wide(&mut self, line: Line, col: usize) {
+        if col < self.cols() && self.grid[line][Column(col)].flags.contains(Flags::WIDE_CHAR_SPACER) {
+            blank_half(&mut self.grid[line][Column(col)]);
+            if col > 0 {
+                blank_half(&mut self.grid[line][Column(col - 1)]);
+            }
         }
     }
 
     /// Blanks every half of a wide character in the row that has lost its other half.
-    pub(super) fn mend_halves(&mut self, line: Line) {
+    fn mend_halves(&mut self, line: Line) {
         let cols = self.cols();
         for col in 0..cols {
             let flags = self.grid[line][Column(col)].flags;
@@ -439,7 +478,7 @@ impl Terminal {
 
     pub(super) fn save_cursor(&mut self) {
         self.grid.saved_cursor = self.grid.cursor.clone();
-        self.saved = Saved { origin: self.flags.origin, autowrap: self.flags.autowrap, charset: self.charset };
+        self.saved = Saved { origin: self.flags.origin, charset: self.charset };
     }
 
     pub(super) fn restore_cursor(&mut self) {
@@ -449,7 +488,6 @@ impl Terminal {
         self.set_cursor(point.line.0.max(0) as usize, point.column.0);
         self.grid.cursor.input_needs_wrap = pending && self.col() + 1 == self.cols();
         self.flags.origin = self.saved.origin;
-        self.flags.autowrap = self.saved.autowrap;
         self.charset = self.saved.charset;
     }
 
@@ -459,7 +497,7 @@ impl Terminal {
             return;
         }
         self.swap_screens();
-        self.grid.reset_region(..);
+        self.grid.reset_region::<Ink, _>(..);
     }
 
     pub(super) fn leave_alt(&mut self) {
@@ -493,7 +531,7 @@ impl Terminal {
         }
     }
 
-    pub(super) fn background(&self) -> Color {
+    pub(super) fn background(&self) -> Ink {
         self.grid.cursor.template.bg
     }
 }
@@ -506,30 +544,36 @@ fn reflow(grid: &mut Grid<Cell>, rows: usize, cols: usize) {
     let used = (cursor + 1..grid.screen_lines()).rev().find(|row| !is_clear(row)).unwrap_or(cursor) + 1;
     let blank_below = grid.screen_lines() - used;
     let history = grid.history_size();
+    let saved = grid.saved_cursor.clone();
 
-    grid.resize(true, used, grid.columns());
-    grid.resize(true, used, cols);
+    grid.resize::<Ink>(true, used, grid.columns());
+    grid.resize::<Ink>(true, used, cols);
     let scrolled_off = grid.history_size().saturating_sub(history);
     let history = grid.history_size();
-    grid.resize(true, rows, cols);
+    grid.resize::<Ink>(true, rows, cols);
     let pulled = history.saturating_sub(grid.history_size());
     if blank_below > 0 && pulled > scrolled_off {
         let back = pulled - scrolled_off;
-        grid.scroll_up(&(Line(0)..Line(rows as i32)), back);
+        grid.scroll_up::<Ink>(&(Line(0)..Line(rows as i32)), back);
         grid.cursor.point.line -= back;
     }
     grid.update_history(scrollback_for(cols));
+    // A saved cursor is a place on the screen; the grid would have moved it with the rows it dropped.
+    let place = saved.point;
+    grid.saved_cursor = saved;
+    grid.saved_cursor.point = Point::new(place.line.min(Line(rows as i32 - 1)), place.column.min(Column(cols - 1)));
 }
 
 fn scrollback_for(cols: usize) -> usize {
     MAX_SCROLLBACK.min(MAX_KEPT_CELLS / cols)
 }
 
-fn default_tabs(cols: usize) -> Vec<bool> {
-    (0..cols).map(|col| col % TAB_WIDTH == 0).collect()
+fn default_tabs() -> Vec<bool> {
+    (0..TABS).map(|col| col % TAB_WIDTH == 0).collect()
 }
 
 fn blank_half(cell: &mut Cell) {
-    cell.clear_wide();
-    cell.flags.remove(Flags::WIDE_CHAR_SPACER);
+    cell.c = ' ';
+    cell.flags.remove(Flags::WIDE_CHAR | Flags::WIDE_CHAR_SPACER);
+    cell.extra = ExtraId::NONE;
 }

@@ -1,17 +1,15 @@
 //! The terminal as people see it: lines of styled text.
 
-use std::sync::Arc;
-
 use alacritty_terminal::grid::{Dimensions, Grid};
 use alacritty_terminal::index::{Column, Line as Row};
-use alacritty_terminal::term::cell::{Cell, Flags};
-use alacritty_terminal::vte::ansi::{self, NamedColor};
+use alacritty_terminal::term::cell::Flags;
 use coop_api::{Color, Cursor, Line, Modes, Run, Seq, Style, Underline};
 
+use super::cell::{Cell, Extra, ExtraId, Extras, Ink};
 use super::terminal::Terminal;
 
 /// Returns one row of a grid; rows above the screen have negative numbers.
-pub(super) fn line(grid: &Grid<Cell>, row: i32, seq: Seq) -> Line {
+pub(super) fn line(grid: &Grid<Cell>, extras: &Extras, row: i32, seq: Seq) -> Line {
     let cells = &grid[Row(row)][..];
     let last = cells.iter().rposition(|cell| !is_blank(cell)).map_or(0, |last| last + 1);
     let wrapped = cells[cells.len() - 1].flags.contains(Flags::WRAPLINE);
@@ -26,14 +24,14 @@ pub(super) fn line(grid: &Grid<Cell>, row: i32, seq: Seq) -> Line {
         }
         let before = line.text.len();
         line.text.push(cell.c);
-        line.text.extend(cell.zerowidth().into_iter().flatten());
+        line.text.push_str(extras.get(cell.extra).map_or("", |extra| &extra.marks));
         let bytes = (line.text.len() - before) as u32;
         match (current, line.runs.last_mut()) {
-            (Some(same), Some(run)) if looks_like(same, cell) => {
+            (Some(same), Some(run)) if looks_like(same, cell, extras) => {
                 run.bytes += bytes;
                 run.cells += 1;
             }
-            _ => line.runs.push(Run { bytes, cells: 1, style: style(cell) }),
+            _ => line.runs.push(Run { bytes, cells: 1, style: style(cell, extras) }),
         }
         current = Some(cell);
     }
@@ -42,12 +40,11 @@ pub(super) fn line(grid: &Grid<Cell>, row: i32, seq: Seq) -> Line {
 
 fn is_blank(cell: &Cell) -> bool {
     cell.c == ' '
-        && cell.bg == ansi::Color::Named(NamedColor::Background)
+        && cell.bg == Ink::DEFAULT
         && !cell.flags.intersects(
             Flags::INVERSE | Flags::ALL_UNDERLINES | Flags::STRIKEOUT | Flags::WIDE_CHAR | Flags::WIDE_CHAR_SPACER,
         )
-        && cell.zerowidth().is_none_or(<[char]>::is_empty)
-        && cell.hyperlink().is_none()
+        && cell.extra == ExtraId::NONE
 }
 
 const LOOKS: Flags = Flags::INVERSE
@@ -58,17 +55,19 @@ const LOOKS: Flags = Flags::INVERSE
     .union(Flags::STRIKEOUT)
     .union(Flags::ALL_UNDERLINES);
 
-fn looks_like(a: &Cell, b: &Cell) -> bool {
+fn looks_like(a: &Cell, b: &Cell, extras: &Extras) -> bool {
+    let look = |cell: &Cell| extras.get(cell.extra).map(|extra| (&extra.link, extra.underline));
+    let none = (&None, None);
     a.fg == b.fg
         && a.bg == b.bg
         && (a.flags & LOOKS) == (b.flags & LOOKS)
-        && ((a.extra.is_none() && b.extra.is_none())
-            || (a.underline_color() == b.underline_color() && a.hyperlink() == b.hyperlink()))
+        && (a.extra == b.extra || look(a).unwrap_or(none) == look(b).unwrap_or(none))
 }
 
 /// Returns how a cell looks.
-pub(super) fn style(cell: &Cell) -> Style {
+pub(super) fn style(cell: &Cell, extras: &Extras) -> Style {
     let flags = cell.flags;
+    let Extra { link, underline: ink, .. } = extras.get(cell.extra).cloned().unwrap_or_default();
     let underline = if flags.contains(Flags::UNDERLINE) {
         Underline::Single
     } else if flags.contains(Flags::DOUBLE_UNDERLINE) {
@@ -83,31 +82,23 @@ pub(super) fn style(cell: &Cell) -> Style {
         Underline::None
     };
     Style {
-        fg: color(cell.fg),
-        bg: color(cell.bg),
+        fg: cell.fg.color(),
+        bg: cell.bg.color(),
         bold: flags.contains(Flags::BOLD),
         dim: flags.contains(Flags::DIM),
         italic: flags.contains(Flags::ITALIC),
         underline,
-        underline_color: cell.underline_color().map_or(Color::Default, color),
+        underline_color: ink.map_or(Color::Default, |ink| ink.0.color()),
         inverse: flags.contains(Flags::INVERSE),
         hidden: flags.contains(Flags::HIDDEN),
         strike: flags.contains(Flags::STRIKEOUT),
-        link: cell.hyperlink().map(|link| Arc::from(link.uri())),
-    }
-}
-
-fn color(color: ansi::Color) -> Color {
-    match color {
-        ansi::Color::Named(_) => Color::Default,
-        ansi::Color::Indexed(n) => Color::Indexed(n),
-        ansi::Color::Spec(rgb) => Color::Rgb([rgb.r, rgb.g, rgb.b]),
+        link,
     }
 }
 
 impl Terminal {
     pub(super) fn line(&self, row: usize, seq: Seq) -> Line {
-        let mut line = line(&self.grid, row as i32, seq);
+        let mut line = line(&self.grid, &self.extras, row as i32, seq);
         // Below the last row nothing goes on, and a row whose wrap is pending has not wrapped yet.
         line.wrapped &= row + 1 < self.rows() && !(self.pending_wrap() && row == self.row());
         line
@@ -117,7 +108,7 @@ impl Terminal {
     pub(super) fn history(&self, count: usize) -> Vec<Line> {
         let main = if self.flags.alt { &self.other } else { &self.grid };
         let count = count.min(main.history_size()) as i32;
-        (-count..0).map(|row| line(main, row, Seq::default())).collect()
+        (-count..0).map(|row| line(main, &self.extras, row, Seq::default())).collect()
     }
 
     pub(super) fn history_len(&self) -> usize {
@@ -162,7 +153,7 @@ impl Terminal {
         let width = if row[Column(last)].flags.contains(Flags::WIDE_CHAR_SPACER) { 2 } else { 1 };
         let cell = &row[Column(last + 1 - width)];
         let mut text = String::from(cell.c);
-        text.extend(cell.zerowidth().into_iter().flatten());
-        (text, width, style(cell))
+        text.push_str(self.extras.get(cell.extra).map_or("", |extra| &extra.marks));
+        (text, width, style(cell, &self.extras))
     }
 }

@@ -3,8 +3,7 @@
 use std::fmt::Write;
 
 use coop_api::{Cursor, CursorShape, Line, Modes, Mouse, Size};
-use coop_term::Screen;
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use coop_term::{Screen, char_width};
 
 pub(super) struct Painter {
     name: String,
@@ -81,8 +80,8 @@ impl Painter {
         let right = format!(" {said} ");
         let cols = usize::from(cols);
         let right = cut(&right, cols);
-        let left = cut(&left, cols - right.width());
-        let gap = cols - right.width() - left.width();
+        let left = cut(&left, cols - width(&right));
+        let gap = cols - width(&right) - width(&left);
         format!("\x1b[7m{left}{}{right}", " ".repeat(gap))
     }
 
@@ -146,7 +145,7 @@ fn crop(line: &Line, left: usize, cols: usize) -> String {
         rest = after;
         let (mut bytes, mut cells) = (0_u32, 0_u16);
         for c in part.chars() {
-            let width = c.width().unwrap_or(0);
+            let width = char_width(c).unwrap_or(0);
             if at >= left && at + width <= left + cols {
                 shown.text.push(c);
                 bytes += c.len_utf8() as u32;
@@ -166,13 +165,17 @@ fn crop(line: &Line, left: usize, cols: usize) -> String {
     shown.ansi()
 }
 
+fn width(text: &str) -> usize {
+    text.chars().filter_map(char_width).sum()
+}
+
 fn cut(text: &str, cols: usize) -> String {
-    let mut width = 0;
+    let mut used = 0;
     text.chars()
         .filter(|c| !c.is_control())
         .take_while(|c| {
-            width += c.width().unwrap_or(0);
-            width <= cols
+            used += char_width(*c).unwrap_or(0);
+            used <= cols
         })
         .collect()
 }

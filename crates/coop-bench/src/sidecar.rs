@@ -1,0 +1,50 @@
+//! A running coop.
+
+use std::ffi::OsStr;
+use std::process::Stdio;
+
+use anyhow::{Context, bail};
+
+use crate::lab::Lab;
+use crate::process::{LIMIT, Lines, Process, clean_command};
+
+/// A sidecar that answers, ended when this is dropped.
+pub(crate) struct Sidecar {
+    process: Process,
+    /// Host and port of HTTP.
+    pub(crate) http: String,
+    /// The URL of gRPC.
+    pub(crate) grpc: String,
+    _lines: Lines,
+}
+
+impl Sidecar {
+    /// Starts coop with a child and waits until it says that it is ready. It stays when the child ends.
+    pub(crate) fn start(lab: &Lab, command: &[&OsStr]) -> anyhow::Result<Self> {
+        let options = ["--port", "0", "--grpc-port", "0", "--log-level", "off", "--linger", "forever", "--socket"];
+        let mut coop = clean_command(&lab.coop, &options);
+        coop.arg(lab.fresh_path("sock")).arg("--").args(command);
+        coop.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = coop.spawn().context("cannot start coop")?;
+        let output = child.stdout.take();
+        let process = Process::new(child);
+        let lines = Lines::of(output)?;
+        let (mut http, mut grpc) = (None, None);
+        loop {
+            let line = lines.next(LIMIT).context("coop did not get ready")?;
+            match line.split(' ').collect::<Vec<_>>()[..] {
+                ["listening", "http", url] => http = url.strip_prefix("http://").map(str::to_owned),
+                ["listening", "grpc", url] => grpc = Some(url.to_owned()),
+                ["listening", ..] => {}
+                ["ready"] => break,
+                _ => bail!("coop said something unexpected: {line:?}"),
+            }
+        }
+        let (http, grpc) = http.zip(grpc).context("coop did not say where it listens")?;
+        Ok(Self { process, http, grpc, _lines: lines })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+}

@@ -1,0 +1,176 @@
+//! One cell of the grid: sixteen bytes without a pointer, so that clearing and copying rows is what memory can do.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use alacritty_terminal::grid::GridCell;
+use alacritty_terminal::term::cell::{Flags, ResetDiscriminant};
+use coop_api::Color;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cell {
+    pub(super) c: char,
+    pub(super) fg: Ink,
+    pub(super) bg: Ink,
+    pub(super) flags: Flags,
+    /// What few cells have: see [`Extras`].
+    pub(super) extra: ExtraId,
+}
+
+pub(super) const BLANK: Cell =
+    Cell { c: ' ', fg: Ink::DEFAULT, bg: Ink::DEFAULT, flags: Flags::empty(), extra: ExtraId::NONE };
+
+impl Default for Cell {
+    fn default() -> Self {
+        BLANK
+    }
+}
+
+impl Cell {
+    /// A blank in this background.
+    pub(super) fn blank(bg: Ink) -> Self {
+        Self { bg, ..BLANK }
+    }
+}
+
+impl GridCell for Cell {
+    fn is_empty(&self) -> bool {
+        const SHOWN: Flags = Flags::INVERSE
+            .union(Flags::ALL_UNDERLINES)
+            .union(Flags::STRIKEOUT)
+            .union(Flags::WRAPLINE)
+            .union(Flags::WIDE_CHAR_SPACER)
+            .union(Flags::LEADING_WIDE_CHAR_SPACER);
+        self.c == ' '
+            && self.bg == Ink::DEFAULT
+            && self.fg == Ink::DEFAULT
+            && !self.flags.intersects(SHOWN)
+            && self.extra == ExtraId::NONE
+    }
+
+    fn reset(&mut self, template: &Self) {
+        *self = Self::blank(template.bg);
+    }
+
+    fn flags(&self) -> &Flags {
+        &self.flags
+    }
+
+    fn flags_mut(&mut self) -> &mut Flags {
+        &mut self.flags
+    }
+}
+
+impl ResetDiscriminant<Ink> for Cell {
+    fn discriminant(&self) -> Ink {
+        self.bg
+    }
+}
+
+/// A colour in four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Ink(u32);
+
+impl Ink {
+    pub(super) const DEFAULT: Self = Self(0);
+    const INDEXED: u32 = 1 << 24;
+    const RGB: u32 = 2 << 24;
+
+    pub(super) fn indexed(n: u8) -> Self {
+        Self(Self::INDEXED | u32::from(n))
+    }
+
+    pub(super) fn rgb(r: u8, g: u8, b: u8) -> Self {
+        Self(Self::RGB | u32::from_be_bytes([0, r, g, b]))
+    }
+
+    pub(super) fn color(self) -> Color {
+        let [_, r, g, b] = self.0.to_be_bytes();
+        match self.0 & (0xff << 24) {
+            Self::INDEXED => Color::Indexed(b),
+            Self::RGB => Color::Rgb([r, g, b]),
+            _ => Color::Default,
+        }
+    }
+}
+
+/// Names an [`Extra`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ExtraId(u16);
+
+impl ExtraId {
+    pub(super) const NONE: Self = Self(0);
+}
+
+/// What few cells have beside a character and colours.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Extra {
+    /// Characters without a width of their own that go with the cell's.
+    pub(super) marks: String,
+    pub(super) link: Option<Arc<str>>,
+    pub(super) underline: Option<UnderlineInk>,
+}
+
+/// The colour of an underline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct UnderlineInk(pub(super) Ink);
+
+/// Every extra that some cell has, once.
+#[derive(Debug, Default)]
+pub(super) struct Extras {
+    ids: HashMap<Extra, ExtraId>,
+    known: HashMap<ExtraId, Extra>,
+    next: u16,
+    free: Vec<ExtraId>,
+}
+
+impl Extras {
+    pub(super) fn get(&self, id: ExtraId) -> Option<&Extra> {
+        if id == ExtraId::NONE { None } else { self.known.get(&id) }
+    }
+
+    /// Returns the id of an extra, or nothing when there is no room: then `keep_only` must make some.
+    pub(super) fn intern(&mut self, extra: Extra) -> Option<ExtraId> {
+        if extra == Extra::default() {
+            return Some(ExtraId::NONE);
+        }
+        if let Some(id) = self.ids.get(&extra) {
+            return Some(*id);
+        }
+        let id = match self.free.pop() {
+            Some(id) => id,
+            None => {
+                self.next = self.next.checked_add(1)?;
+                ExtraId(self.next)
+            }
+        };
+        self.ids.insert(extra.clone(), id);
+        self.known.insert(id, extra);
+        Some(id)
+    }
+
+    /// Forgets all but these.
+    pub(super) fn keep_only(&mut self, used: &[bool]) {
+        let free = &mut self.free;
+        self.known.retain(|id, _| {
+            let keep = used.get(usize::from(id.0)).copied().unwrap_or(false);
+            if !keep {
+                free.push(*id);
+            }
+            keep
+        });
+        self.ids.retain(|_, id| used.get(usize::from(id.0)).copied().unwrap_or(false));
+    }
+
+    /// Returns a place for every id, to mark those in use.
+    pub(super) fn unmarked(&self) -> Vec<bool> {
+        vec![false; usize::from(self.next) + 1]
+    }
+}
+
+/// Marks the extra of a cell as in use.
+pub(super) fn mark(used: &mut [bool], cell: &Cell) {
+    if let Some(place) = used.get_mut(usize::from(cell.extra.0)) {
+        *place = true;
+    }
+}
