@@ -35,6 +35,9 @@ const FRAME_END: &[u8] = b"\x1b[?2026l";
 const MAX_FRAME: usize = 1024 * 1024;
 /// A control string this long is dropped: nothing real is longer, and the parser would keep all of it.
 const MAX_STRING: usize = 64 * 1024;
+/// The controls that cancel a sequence.
+const CAN: u8 = 0x18;
+const SUB: u8 = 0x1a;
 /// How much is parsed between two looks at `MAX_STRING`.
 const STRIDE: usize = 16 * 1024;
 
@@ -227,12 +230,21 @@ impl Screen {
             }
         }
         let window = &bytes[..bytes.len().min(STRIDE)];
+        // The parser would carry out a string that these cancel, so they are kept from it.
+        let window = match memchr::memchr2(CAN, SUB, window) {
+            Some(0) => {
+                self.parser = vte::Parser::new();
+                self.performer.cancel();
+                self.silent = 0;
+                self.ground = true;
+                return &bytes[1..];
+            }
+            Some(at) => &window[..at],
+            None => window,
+        };
         self.performer.active = false;
         self.performer.at_ground = false;
         let used = self.parser.advance_until_terminated(&mut self.performer, window);
-        if let Some(&last) = window[..used].last() {
-            self.performer.end_command(last);
-        }
         self.ground = self.performer.at_ground;
         if self.performer.active {
             self.silent = 0;
@@ -312,7 +324,7 @@ impl Screen {
     }
 
     fn skip_string<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
-        match bytes.iter().position(|byte| matches!(byte, 0x07 | 0x18 | 0x1a | 0x1b)) {
+        match bytes.iter().position(|byte| matches!(*byte, 0x07 | CAN | SUB | 0x1b)) {
             Some(at) => {
                 self.skipping = false;
                 self.silent = 0;

@@ -22,8 +22,6 @@ pub(super) struct Performer {
     pub(super) at_ground: bool,
     /// Set when a synchronized frame has begun.
     pub(super) frame_began: bool,
-    /// A command that is complete, unless the byte that ended it was one that cancels.
-    osc: Option<(Vec<Vec<u8>>, bool)>,
     dcs: Option<Dcs>,
 }
 
@@ -35,20 +33,12 @@ struct Dcs {
 
 impl Performer {
     pub(super) fn new(term: Terminal) -> Self {
-        Self { term, active: false, at_ground: true, frame_began: false, osc: None, dcs: None }
+        Self { term, active: false, at_ground: true, frame_began: false, dcs: None }
     }
 
-    /// Carries out the command the parser has just completed with this byte, or drops it.
-    pub(super) fn end_command(&mut self, last: u8) {
-        let Some((params, bell_terminated)) = self.osc.take() else { return };
-        if matches!(last, 0x18 | 0x1a) {
-            self.at_ground = true;
-            return;
-        }
-        // ESC \ ends the string too, and then its backslash is still to come.
-        self.at_ground = bell_terminated;
-        let params: Vec<&[u8]> = params.iter().map(Vec::as_slice).collect();
-        osc::dispatch(&mut self.term, &params, bell_terminated);
+    /// Forgets a control string that is under way.
+    pub(super) fn cancel(&mut self) {
+        self.dcs = None;
     }
 
     fn done(&mut self) {
@@ -66,8 +56,6 @@ impl Perform for Performer {
 
     fn execute(&mut self, byte: u8) {
         self.active = true;
-        // What cancels a sequence leaves the parser at plain text.
-        self.at_ground |= matches!(byte, 0x18 | 0x1a);
         let term = &mut self.term;
         term.last_printed = None;
         match byte {
@@ -241,7 +229,9 @@ impl Perform for Performer {
 
     fn osc_dispatch(&mut self, params: &[&[u8]], bell_terminated: bool) {
         self.active = true;
-        self.osc = Some((params.iter().map(|param| param.to_vec()).collect(), bell_terminated));
+        // ESC \ ends the string too, and then its backslash is still to come.
+        self.at_ground = bell_terminated;
+        osc::dispatch(&mut self.term, params, bell_terminated);
     }
 
     fn hook(&mut self, _params: &Params, intermediates: &[u8], ignore: bool, action: char) {
@@ -271,7 +261,7 @@ impl Perform for Performer {
     }
 
     fn terminated(&self) -> bool {
-        self.at_ground || self.osc.is_some()
+        self.at_ground
     }
 }
 

@@ -1,0 +1,56 @@
+//! What is too much is refused and costs little.
+
+use axum::http::StatusCode;
+use futures_util::{SinkExt, StreamExt};
+use serde_json::json;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::fake::{LIMIT, Live};
+use crate::transports::{connect, http, next_json};
+
+#[tokio::test]
+async fn a_body_beyond_the_limit_is_refused() {
+    let live = Live::start(None).await;
+    let (status, answer) = http(&live, "POST", "/api/v1/input", json!({"text": "x".repeat(25 << 20)})).await;
+    assert_eq!((status, &answer["error"]["code"]), (StatusCode::BAD_REQUEST, &json!("BAD_REQUEST")));
+    let (status, _) = http(&live, "POST", "/api/v1/input", json!({"text": "x".repeat(10 << 20)})).await;
+    assert_eq!(status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_frame_beyond_the_limit_ends_the_connection() {
+    let live = Live::start(None).await;
+    let mut socket = connect(&live, "mode=state").await;
+    // The server may cut us off before all of it is sent.
+    let _ = socket.send(Message::binary(vec![b'x'; 25 << 20])).await;
+    let end = timeout(LIMIT, socket.next()).await.expect("in time");
+    assert!(matches!(end, None | Some(Err(_) | Ok(Message::Close(_)))), "{end:?}");
+    assert!(live.fake.asked().iter().all(|request| !matches!(request, coop_api::Request::Write { .. })));
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_can_still_type_and_slows_nobody() {
+    let live = Live::start(None).await;
+    let mut stalled = connect(&live, "mode=raw").await;
+    let mut reader = connect(&live, "mode=raw").await;
+    for _ in 0..200 {
+        live.fake.write(&[b'x'; 64 * 1024]);
+    }
+    let mut read = 0;
+    while read < 200 * 64 * 1024 {
+        let message = next_json(&mut reader).await;
+        read = message["offset"].as_u64().expect("a number") as usize + 64 * 1024;
+    }
+    stalled.send(Message::text(r#"{"type":"input","text":"typed"}"#)).await.expect("it is open");
+    let typed = async {
+        loop {
+            let asked = live.fake.asked();
+            if asked.iter().any(|request| matches!(request, coop_api::Request::Write { .. })) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(LIMIT, typed).await.expect("what it types arrives");
+}

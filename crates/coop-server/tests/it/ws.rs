@@ -1,0 +1,100 @@
+//! The WebSocket's streams.
+
+use coop_api::{EventBody, Lifecycle, Size};
+use futures_util::SinkExt;
+use serde_json::json;
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::fake::Live;
+use crate::transports::{connect, next, next_json};
+
+#[tokio::test]
+async fn output_comes_in_order_as_json_and_as_binary() {
+    let live = Live::start(None).await;
+    live.fake.write(b"before");
+    let mut text = connect(&live, "mode=raw").await;
+    let mut binary = connect(&live, "mode=raw&binary=1&offset=2").await;
+    assert_eq!(next(&mut binary).await, Message::binary([&2_u64.to_be_bytes()[..], b"fore"].concat()));
+    live.fake.write(b"after");
+    assert_eq!(next(&mut binary).await, Message::binary([&6_u64.to_be_bytes()[..], b"after"].concat()));
+    assert_eq!(next_json(&mut text).await, json!({"type":"output","data":"YWZ0ZXI=","offset":6}));
+    text.send(Message::text(r#"{"type":"replay","offset":0}"#)).await.expect("it is open");
+    assert_eq!(next_json(&mut text).await, json!({"type":"output","data":"YmVmb3Jl","offset":0}));
+    assert_eq!(next_json(&mut text).await, json!({"type":"output","data":"YWZ0ZXI=","offset":6}));
+}
+
+#[tokio::test]
+async fn what_is_gone_is_told_and_a_resync_mends_it() {
+    let live = Live::start(None).await;
+    live.fake.write(b"one");
+    live.fake.write(b"two");
+    live.fake.forget();
+    let mut plain = connect(&live, "mode=raw&offset=0").await;
+    assert_eq!(next_json(&mut plain).await, json!({"type":"gap","from":0,"to":3}));
+    assert_eq!(next_json(&mut plain).await, json!({"type":"output","data":"dHdv","offset":3}));
+    let mut mended = connect(&live, "mode=raw&offset=0&resync=1").await;
+    assert_eq!(next_json(&mut mended).await, json!({"type":"gap","from":0,"to":3}));
+    assert_eq!(next_json(&mut mended).await, json!({"type":"resync","data":"G2NkdW1w","offset":6,"cols":200,"rows":50}));
+    live.fake.write(b"!");
+    assert_eq!(next_json(&mut mended).await, json!({"type":"output","data":"IQ==","offset":6}));
+}
+
+#[tokio::test]
+async fn an_exit_follows_the_last_output() {
+    let live = Live::start(None).await;
+    let mut socket = connect(&live, "mode=raw").await;
+    live.fake.happen(EventBody::Lifecycle(Lifecycle::Resized { size: Size::DEFAULT }));
+    assert_eq!(next_json(&mut socket).await, json!({"type":"resize","cols":200,"rows":50}));
+    for _ in 0..50 {
+        live.fake.write(b"x");
+    }
+    live.fake.exit(3);
+    let mut offsets = Vec::new();
+    let state = loop {
+        let message = next_json(&mut socket).await;
+        match message["type"].as_str() {
+            Some("output") => offsets.push(message["offset"].as_u64().expect("a number")),
+            _ => break message,
+        }
+    };
+    assert_eq!(offsets, (0..50).collect::<Vec<_>>());
+    assert_eq!(state, json!({"type":"state_change","prev":"unknown","next":"exited","seq":2,"prompt":null}));
+    assert_eq!(next_json(&mut socket).await, json!({"type":"exit","code":3,"signal":null}));
+}
+
+#[tokio::test]
+async fn a_screen_comes_at_once_and_when_it_changes() {
+    let live = Live::start(None).await;
+    let mut socket = connect(&live, "mode=screen").await;
+    assert_eq!(next_json(&mut socket).await["lines"], json!(["$ secret", ""]));
+    live.fake.write(b"x");
+    assert_eq!(next_json(&mut socket).await["type"], "screen");
+}
+
+#[tokio::test]
+async fn a_lock_goes_with_its_holder() {
+    let live = Live::start(None).await;
+    let mut holder = connect(&live, "mode=state").await;
+    let mut other = connect(&live, "mode=state").await;
+    holder.send(Message::text(r#"{"type":"lock","action":"acquire"}"#)).await.expect("it is open");
+    assert_eq!(next_json(&mut holder).await, json!({"type":"lock","held":true}));
+    other.send(Message::text(r#"{"type":"input","text":"x"}"#)).await.expect("it is open");
+    assert_eq!(next_json(&mut other).await["code"], "WRITER_BUSY");
+    drop(holder);
+    // The lock is free once the server has seen the connection go.
+    loop {
+        other.send(Message::text(r#"{"type":"input","text":"x","id":1}"#)).await.expect("it is open");
+        match next_json(&mut other).await["type"].as_str() {
+            Some("written") => break,
+            answer => assert_eq!(answer, Some("error")),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_that_makes_no_sense_is_refused() {
+    let live = Live::start(None).await;
+    let mut socket = connect(&live, "mode=everything").await;
+    let Message::Close(Some(frame)) = next(&mut socket).await else { panic!("it was not closed") };
+    assert!(frame.reason.contains("cannot be subscribed to"), "{}", frame.reason);
+}
