@@ -39,7 +39,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
         match Query::<T>::try_from_uri(&parts.uri) {
             Ok(Query(value)) => Ok(Self(value)),
-            Err(error) => Err(Error::bad_request(format!("the query is not what this route takes: {}", error.body_text())).into()),
+            Err(error) => {
+                Err(Error::bad_request(format!("the query is not what this route takes: {}", error.body_text())).into())
+            }
         }
     }
 }

@@ -149,10 +149,7 @@ impl<A: Agents> Follower<A> {
                 }
                 continue;
             }
-            let wake_at = [
-                output_pending.then(|| self.pause()).flatten(),
-                screen_pending.then_some(self.screen_due),
-            ];
+            let wake_at = [output_pending.then(|| self.pause()).flatten(), screen_pending.then_some(self.screen_due)];
             if !self.wait(wake_at.into_iter().flatten().min()).await {
                 return Ok(None);
             }

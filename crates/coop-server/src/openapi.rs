@@ -7,7 +7,9 @@ use serde_json::{Map, Value, json};
 
 use crate::error::mapping;
 use crate::routes::{ROUTES, Route};
-use crate::wire::{AgentBody, Delivered, HealthBody, InputBody, KeysBody, NudgeBody, OutputBody, ScreenBody, SignalBody, StatusBody};
+use crate::wire::{
+    AgentBody, Delivered, HealthBody, InputBody, KeysBody, NudgeBody, OutputBody, ScreenBody, SignalBody, StatusBody,
+};
 
 /// Returns the description.
 pub fn document() -> Value {

@@ -33,10 +33,8 @@ const fn route(method: &'static str, path: &'static str, summary: &'static str) 
     Route { method, path, summary, request: None, response: None, query: &[] }
 }
 
-const SCREEN_QUERY: &[(&str, &str, &str)] = &[
-    ("format", "string", "text (the default), ansi or styled"),
-    ("cursor", "boolean", "false leaves the cursor out"),
-];
+const SCREEN_QUERY: &[(&str, &str, &str)] =
+    &[("format", "string", "text (the default), ansi or styled"), ("cursor", "boolean", "false leaves the cursor out")];
 
 const WS_QUERY: &[(&str, &str, &str)] = &[
     ("mode", "string", "raw, screen, state or all (the default)"),

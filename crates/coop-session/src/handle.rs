@@ -50,7 +50,7 @@ pub enum StartError {
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     /// The session's thread could not be started.
-    #[error("cannot start the session: {0}")]
+    #[error("cannot start the session")]
     Thread(#[from] io::Error),
 }
 

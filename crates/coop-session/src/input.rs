@@ -35,10 +35,8 @@ impl InputQueue {
     /// Queues one input, whole, or refuses it.
     pub(crate) fn push(&mut self, bytes: Bytes, reply: WriteReply, now: Instant) {
         if self.queued + bytes.len() > MAX_QUEUED {
-            let message = format!(
-                "{} bytes wait for the child, which is not reading; send less or try again later",
-                self.queued
-            );
+            let message =
+                format!("{} bytes wait for the child, which is not reading; send less or try again later", self.queued);
             let _ = reply.send(Err(Error::new(ErrorCode::WriterBusy, message)));
             return;
         }
@@ -172,11 +170,12 @@ mod tests {
             .expect("the child never fails");
         queue.push_answer(b"<1>".to_vec());
         queue.push_answer(b"<2>".to_vec());
-        queue.flush(|bytes| {
-            child.extend_from_slice(bytes);
-            Ok(bytes.len())
-        })
-        .expect("the child never fails");
+        queue
+            .flush(|bytes| {
+                child.extend_from_slice(bytes);
+                Ok(bytes.len())
+            })
+            .expect("the child never fails");
         assert_eq!(child, b"first<1><2>second");
     }
 

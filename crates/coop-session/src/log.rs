@@ -62,7 +62,10 @@ mod tests {
         }
         let page = log.after(Seq(KEPT as u64));
         assert_eq!(page.lagged, None);
-        assert_eq!(page.events.iter().map(|event| event.seq.0 as usize).collect::<Vec<_>>(), (KEPT + 1..=KEPT + 10).collect::<Vec<_>>());
+        assert_eq!(
+            page.events.iter().map(|event| event.seq.0 as usize).collect::<Vec<_>>(),
+            (KEPT + 1..=KEPT + 10).collect::<Vec<_>>()
+        );
         let page = log.after(Seq(3));
         assert_eq!(page.lagged, Some((Seq(4), Seq(10))));
         assert_eq!(page.events.len(), KEPT);

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use coop_api::{
-    AgentReport, AgentState, Dump, Error, ErrorCode, EventBody, Evidence, EvidenceSource, Health, Input,
-    Lifecycle, LockAction, ProcessState, Reply, Request, Signal, Size, Status, WriterId,
+    AgentReport, AgentState, Dump, Error, ErrorCode, EventBody, Evidence, EvidenceSource, Health, Input, Lifecycle,
+    LockAction, ProcessState, Reply, Request, Signal, Size, Status, WriterId,
 };
 use coop_term::{Target, encode_keys, encode_paste};
 use tokio::sync::oneshot;
@@ -166,7 +166,10 @@ impl Session {
     }
 
     fn no_driver(&self) -> Error {
-        let message = format!("coop has no driver for {:?}, so it cannot tell when to type; use /api/v1/input", self.options.agent);
+        let message = format!(
+            "coop has no driver for {:?}, so it cannot tell when to type; use /api/v1/input",
+            self.options.agent
+        );
         Error::new(ErrorCode::NoDriver, message)
     }
 }

@@ -202,7 +202,7 @@ impl Session {
         // A fresh terminal for the new child, also for those who follow the bytes.
         self.output(b"\x1bc");
         if let Err(error) = self.spawn() {
-            tracing::error!(%error, "cannot start the child again");
+            tracing::error!(?error, "cannot start the child again");
             // What a shell says of a command it cannot run.
             self.exit = Some(Exit { code: Some(127), signal: None });
         }

@@ -123,7 +123,10 @@ async fn exit_codes_and_last_words_arrive() {
     let Ok(Reply::Status(status)) = live.call(Request::Status).await else { panic!("no status") };
     assert_eq!((status.state, status.exit_code, status.pid), (ProcessState::Exited, Some(42), None));
     assert_eq!(live.write("x").await.map_err(|error| error.code), Err(ErrorCode::Exited));
-    assert!(matches!(live.lifecycle().await[..], [Lifecycle::Started { .. }, Lifecycle::Exited { code: Some(42), signal: None }]));
+    assert!(matches!(
+        live.lifecycle().await[..],
+        [Lifecycle::Started { .. }, Lifecycle::Exited { code: Some(42), signal: None }]
+    ));
 }
 
 #[tokio::test]
@@ -141,10 +144,7 @@ async fn a_program_that_is_not_there_is_an_error_of_the_start() {
     let mut options = options("");
     options.command.program = "/no/such/program".into();
     let error = start(options).await.err().expect("it cannot start").to_string();
-    assert_eq!(
-        error,
-        "cannot run \"/no/such/program\": No such file or directory (os error 2); check its name and that it is on PATH"
-    );
+    assert_eq!(error, "cannot run \"/no/such/program\"; check its name and that it is on PATH");
 }
 
 #[tokio::test]

@@ -10,7 +10,9 @@ use coop_api::Modes;
 
 /// A key that has no name here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a key; use a single character, a name such as Enter, Escape, Tab, Up, PageDown or F5, or one with Ctrl-, Alt- or Shift- before it")]
+#[error(
+    "{0:?} is not a key; use a single character, a name such as Enter, Escape, Tab, Up, PageDown or F5, or one with Ctrl-, Alt- or Shift- before it"
+)]
 pub struct KeyError(String);
 
 /// Returns the bytes a terminal sends for these keys.

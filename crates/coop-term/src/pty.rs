@@ -31,7 +31,7 @@ pub struct Command {
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     /// The program could not be executed.
-    #[error("cannot run {program:?}: {source}; check its name and that it is on PATH")]
+    #[error("cannot run {program:?}; check its name and that it is on PATH")]
     Exec {
         /// What was to be run.
         program: OsString,
@@ -39,7 +39,7 @@ pub enum SpawnError {
         source: io::Error,
     },
     /// There was no terminal to be had.
-    #[error("cannot make a terminal for the child: {0}")]
+    #[error("cannot make a terminal for the child")]
     Terminal(#[source] io::Error),
 }
 

@@ -13,8 +13,21 @@ use crate::cli::Serve;
 
 /// Variables that tell of the terminal coop itself was started in, which is not the child's.
 const OTHER_TERMINALS: &[&str] = &[
-    "COLUMNS", "LINES", "TMUX", "TMUX_PANE", "STY", "WINDOW", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "VTE_VERSION",
-    "WT_SESSION", "KITTY_WINDOW_ID", "KITTY_PID", "ALACRITTY_WINDOW_ID", "WEZTERM_PANE", "WEZTERM_UNIX_SOCKET",
+    "COLUMNS",
+    "LINES",
+    "TMUX",
+    "TMUX_PANE",
+    "STY",
+    "WINDOW",
+    "TERM_PROGRAM",
+    "TERM_PROGRAM_VERSION",
+    "VTE_VERSION",
+    "WT_SESSION",
+    "KITTY_WINDOW_ID",
+    "KITTY_PID",
+    "ALACRITTY_WINDOW_ID",
+    "WEZTERM_PANE",
+    "WEZTERM_UNIX_SOCKET",
 ];
 
 /// Returns the command, and who answers its terminal queries.
@@ -46,10 +59,10 @@ fn environment(
     inherited: impl Iterator<Item = OsString>,
 ) -> Vec<(OsString, Option<OsString>)> {
     let is_ours = |name: &OsStr| name.as_encoded_bytes().starts_with(b"COOP_");
-    let mut changes: Vec<(OsString, Option<OsString>)> = inherited
-        .filter(|name| is_ours(name) || OTHER_TERMINALS.iter().any(|other| name == other))
-        .map(|name| (name, None))
-        .collect();
+    // The bridge to a multiplexer, though, must find the same one as its user would.
+    let foreign = |name: &OsStr| options.attach.is_none() && OTHER_TERMINALS.iter().any(|other| name == *other);
+    let mut changes: Vec<(OsString, Option<OsString>)> =
+        inherited.filter(|name| is_ours(name) || foreign(name)).map(|name| (name, None)).collect();
     let set = |name: &str, value: OsString| (OsString::from(name), Some(value));
     changes.push(set("TERM", term(options).into()));
     changes.push(set("COLORTERM", "truecolor".into()));

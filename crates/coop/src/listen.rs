@@ -76,9 +76,9 @@ pub(crate) async fn bind(options: &Serve) -> anyhow::Result<Bound> {
 
 async fn bind_port(host: IpAddr, port: u16, flag: &str) -> anyhow::Result<TcpListener> {
     let address = SocketAddr::new(host, port);
-    TcpListener::bind(address).await.with_context(|| {
-        format!("cannot listen on {address}; choose another {flag}, or 0 for any free port")
-    })
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address}; choose another {flag}, or 0 for any free port"))
 }
 
 /// Binds a socket that only this user can open, from its first moment on.

@@ -23,7 +23,10 @@ pub(crate) fn runtime_dir() -> anyhow::Result<PathBuf> {
     let found = fs::symlink_metadata(&folder).with_context(|| format!("cannot look at {}", folder.display()))?;
     // In a shared temporary folder somebody else may have made it first.
     if !found.is_dir() || found.uid() != uid || found.mode() & 0o077 != 0 {
-        bail!("{} is not a private folder of this user; remove it, set XDG_RUNTIME_DIR or give --socket", folder.display());
+        bail!(
+            "{} is not a private folder of this user; remove it, set XDG_RUNTIME_DIR or give --socket",
+            folder.display()
+        );
     }
     Ok(folder)
 }

@@ -37,7 +37,9 @@ impl CannotRun {
 
 pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     // Inside another coop the variable names that one's socket, not ours.
-    if std::env::var_os("COOP").is_some() && options.socket.as_deref() == std::env::var_os("COOP_SOCKET").as_deref().map(AsRef::as_ref) {
+    if std::env::var_os("COOP").is_some()
+        && options.socket.as_deref() == std::env::var_os("COOP_SOCKET").as_deref().map(AsRef::as_ref)
+    {
         options.socket = None;
     }
     start_log(options.log_format, options.log_level);
@@ -118,11 +120,7 @@ struct Signals([tokio::signal::unix::Signal; 3]);
 
 impl Signals {
     fn new() -> io::Result<Self> {
-        Ok(Self([
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::hangup())?,
-        ]))
+        Ok(Self([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?]))
     }
 
     async fn next(&mut self) {
@@ -154,7 +152,8 @@ fn start_log(format: LogFormat, level: LogLevel) {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
-    let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr);
+    // A log that nobody reads any more must not take the agent with it.
+    let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr).log_internal_errors(false);
     match format {
         LogFormat::Json => builder.json().init(),
         LogFormat::Text => builder.init(),

@@ -66,7 +66,10 @@ async fn no_route_and_no_rpc_answers_without_the_token() {
         }
     }
     assert!(live.fake.asked().is_empty(), "nothing was asked of the agent");
-    let ok = HttpRequest::builder().uri("/api/v1/health").header("host", "localhost").header("authorization", "Bearer s3cret");
+    let ok = HttpRequest::builder()
+        .uri("/api/v1/health")
+        .header("host", "localhost")
+        .header("authorization", "Bearer s3cret");
     assert_eq!(ask(&live, ok).await.0, StatusCode::OK);
     let ok = HttpRequest::builder().uri("/api/v1/health?token=s3cret").header("host", "localhost");
     assert_eq!(ask(&live, ok).await.0, StatusCode::OK);
@@ -110,7 +113,9 @@ async fn grpc_takes_the_token_as_metadata() {
 #[tokio::test]
 async fn foreign_pages_and_hosts_are_refused_everywhere() {
     let live = Live::start(None).await;
-    for (host, origin) in [("evil.example", None), ("localhost", Some("http://evil.example")), ("localhost", Some("null"))] {
+    for (host, origin) in
+        [("evil.example", None), ("localhost", Some("http://evil.example")), ("localhost", Some("null"))]
+    {
         for route in ROUTES {
             let mut request = HttpRequest::builder().method(route.method).uri(route.path).header("host", host);
             if let Some(origin) = origin {
@@ -122,7 +127,9 @@ async fn foreign_pages_and_hosts_are_refused_everywhere() {
         }
         for rpc in RPCS {
             let mut request = HttpRequest::builder().method("POST").uri(*rpc).header("host", host);
-            request = request.header("content-type", "application/grpc").header("origin", origin.unwrap_or("http://evil.example"));
+            request = request
+                .header("content-type", "application/grpc")
+                .header("origin", origin.unwrap_or("http://evil.example"));
             assert_eq!(ask(&live, request).await.1["grpc-status"], "7", "{rpc}");
         }
     }
@@ -139,7 +146,9 @@ async fn probes_get_health_and_nothing_else() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
     server.listen(Listener::Tcp(listener), Surface::Health);
-    for (path, expected) in [("/api/v1/health", "HTTP/1.1 200"), ("/api/v1/screen", "HTTP/1.1 404"), ("/ws", "HTTP/1.1 404")] {
+    for (path, expected) in
+        [("/api/v1/health", "HTTP/1.1 200"), ("/api/v1/screen", "HTTP/1.1 404"), ("/ws", "HTTP/1.1 404")]
+    {
         let mut stream = tokio::net::TcpStream::connect(address).await.expect("it listens");
         let request = format!("GET {path} HTTP/1.1\r\nhost: probe\r\nconnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.expect("it is open");

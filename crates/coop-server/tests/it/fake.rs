@@ -55,13 +55,7 @@ impl Tap for Output {
 impl Fake {
     pub(crate) fn new() -> Self {
         let output = Arc::new(Output::default());
-        let pulse = Pulse {
-            written: Offset(0),
-            screen: Seq(1),
-            events: Seq(0),
-            size: Size::DEFAULT,
-            ended: false,
-        };
+        let pulse = Pulse { written: Offset(0), screen: Seq(1), events: Seq(0), size: Size::DEFAULT, ended: false };
         let (pulse, heard) = watch::channel(pulse);
         let tap: Arc<dyn Tap> = Arc::clone(&output) as _;
         let state = State {
@@ -203,7 +197,14 @@ fn screen() -> Screen {
         offset: Offset(10),
         size: Size::new(20, 2).expect("within bounds"),
         lines: vec![Arc::new(line("$ secret")), Arc::new(Line::default())],
-        cursor: Cursor { row: 0, col: 8, visible: true, shape: CursorShape::Block, blinking: false, pending_wrap: false },
+        cursor: Cursor {
+            row: 0,
+            col: 8,
+            visible: true,
+            shape: CursorShape::Block,
+            blinking: false,
+            pending_wrap: false,
+        },
         modes: Modes::default(),
         title: Arc::from("title"),
         cwd: None,

@@ -19,7 +19,9 @@ fn names(asked: &[Request]) -> Vec<String> {
         .iter()
         .filter(|request| !matches!(request, Request::Events(_)))
         .map(|request| match request {
-            Request::Write { input: Input::Bytes(bytes), .. } => format!("bytes {}", String::from_utf8_lossy(bytes).escape_debug()),
+            Request::Write { input: Input::Bytes(bytes), .. } => {
+                format!("bytes {}", String::from_utf8_lossy(bytes).escape_debug())
+            }
             Request::Write { input: Input::Keys(keys), .. } => format!("keys {keys:?}"),
             Request::Write { input: Input::Paste(text), .. } => format!("paste {text}"),
             Request::Resize(size) => format!("resize {}x{}", size.cols(), size.rows()),
@@ -43,7 +45,8 @@ pub(crate) async fn http(live: &Live, method: &str, path: &str, body: Value) -> 
     let response = live.server.router().oneshot(request).await.expect("the router never fails");
     let status = response.status();
     let bytes = response.into_body().collect().await.expect("a body").to_bytes();
-    let value = serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into()));
+    let value =
+        serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into()));
     (status, value)
 }
 
@@ -52,22 +55,64 @@ async fn every_http_route_asks_the_port_and_answers_as_the_seed_says() {
     let live = Live::start(None).await;
     live.fake.write(b"hello");
     let cases = [
-        ("GET", "/api/v1/health", json!(null), "health", json!({"status":"running","pid":7,"uptime_secs":3,"agent":"unknown","terminal":{"cols":200,"rows":50},"ws_clients":0,"version":"0.1.0"})),
-        ("GET", "/api/v1/status", json!(null), "status", json!({"state":"running","pid":7,"uptime_secs":3,"exit_code":null,"exit_signal":null,"screen_seq":42,"bytes_read":10,"bytes_written":20,"ws_clients":0,"epoch":1})),
+        (
+            "GET",
+            "/api/v1/health",
+            json!(null),
+            "health",
+            json!({"status":"running","pid":7,"uptime_secs":3,"agent":"unknown","terminal":{"cols":200,"rows":50},"ws_clients":0,"version":"0.1.0"}),
+        ),
+        (
+            "GET",
+            "/api/v1/status",
+            json!(null),
+            "status",
+            json!({"state":"running","pid":7,"uptime_secs":3,"exit_code":null,"exit_signal":null,"screen_seq":42,"bytes_read":10,"bytes_written":20,"ws_clients":0,"epoch":1}),
+        ),
         ("GET", "/api/v1/screen/text", json!(null), "screen", json!("$ secret\n\n")),
         ("GET", "/api/v1/screen/text?scrollback=1", json!(null), "history(1) screen", json!("older\n$ secret\n\n")),
-        ("GET", "/api/v1/output", json!(null), "", json!({"data":"aGVsbG8=","offset":0,"next_offset":5,"total_written":5})),
-        ("GET", "/api/v1/output?offset=1&limit=3", json!(null), "", json!({"data":"ZWxs","offset":1,"next_offset":4,"total_written":5})),
+        (
+            "GET",
+            "/api/v1/output",
+            json!(null),
+            "",
+            json!({"data":"aGVsbG8=","offset":0,"next_offset":5,"total_written":5}),
+        ),
+        (
+            "GET",
+            "/api/v1/output?offset=1&limit=3",
+            json!(null),
+            "",
+            json!({"data":"ZWxs","offset":1,"next_offset":4,"total_written":5}),
+        ),
         ("POST", "/api/v1/input", json!({"text":"hello","enter":true}), "bytes hello\\r", json!({"bytes_written":6})),
-        ("POST", "/api/v1/input", json!({"text":"a","paste":true,"enter":true}), "paste a keys [\"Enter\"]", json!({"bytes_written":2})),
-        ("POST", "/api/v1/input/keys", json!({"keys":["Escape","Enter","Ctrl-C"]}), "keys [\"Escape\", \"Enter\", \"Ctrl-C\"]", json!({"bytes_written":3})),
+        (
+            "POST",
+            "/api/v1/input",
+            json!({"text":"a","paste":true,"enter":true}),
+            "paste a keys [\"Enter\"]",
+            json!({"bytes_written":2}),
+        ),
+        (
+            "POST",
+            "/api/v1/input/keys",
+            json!({"keys":["Escape","Enter","Ctrl-C"]}),
+            "keys [\"Escape\", \"Enter\", \"Ctrl-C\"]",
+            json!({"bytes_written":3}),
+        ),
         ("POST", "/api/v1/resize", json!({"cols":100,"rows":40}), "resize 100x40", json!({"cols":100,"rows":40})),
         ("POST", "/api/v1/signal", json!({"signal":"SIGINT"}), "signal SIGINT", json!({"delivered":true})),
         ("POST", "/api/v1/signal", json!({"signal":"term"}), "signal SIGTERM", json!({"delivered":true})),
         ("POST", "/api/v1/restart", json!(null), "restart", json!({"delivered":true})),
         ("POST", "/api/v1/shutdown", json!(null), "shutdown", json!({"delivered":true})),
         ("POST", "/api/v1/agent/nudge", json!({"message":"go"}), "nudge go", json!({"delivered":true,"reason":null})),
-        ("POST", "/api/v1/agent/respond", json!({"option":2}), "respond None Some(2) None", json!({"delivered":true,"reason":null})),
+        (
+            "POST",
+            "/api/v1/agent/respond",
+            json!({"option":2}),
+            "respond None Some(2) None",
+            json!({"delivered":true,"reason":null}),
+        ),
     ];
     for (method, path, body, asked, answer) in cases {
         assert_eq!(http(&live, method, path, body).await, (StatusCode::OK, answer), "{method} {path}");
@@ -75,10 +120,16 @@ async fn every_http_route_asks_the_port_and_answers_as_the_seed_says() {
     }
     for path in ["/api/v1/agent", "/api/v1/agent/state"] {
         let (status, body) = http(&live, "GET", path, json!(null)).await;
-        assert_eq!((status, body["state"].as_str(), body["detection_tier"].as_str()), (StatusCode::OK, Some("unknown"), Some("none")));
+        assert_eq!(
+            (status, body["state"].as_str(), body["detection_tier"].as_str()),
+            (StatusCode::OK, Some("unknown"), Some("none"))
+        );
     }
     let (_, text) = http(&live, "GET", "/api/v1/screen", json!(null)).await;
-    assert_eq!((&text["lines"], &text["cursor"]["col"], &text["sequence"], &text["alt_screen"]), (&json!(["$ secret", ""]), &json!(8), &json!(42), &json!(false)));
+    assert_eq!(
+        (&text["lines"], &text["cursor"]["col"], &text["sequence"], &text["alt_screen"]),
+        (&json!(["$ secret", ""]), &json!(8), &json!(42), &json!(false))
+    );
     let (_, styled) = http(&live, "GET", "/api/v1/screen?format=styled&cursor=false", json!(null)).await;
     assert_eq!((&styled["lines"][0]["text"], styled.get("cursor")), (&json!("$ secret"), None));
     let (_, openapi) = http(&live, "GET", "/api/v1/openapi.json", json!(null)).await;
@@ -94,7 +145,12 @@ async fn the_table_of_routes_is_what_is_served() {
         }
         let other = if route.method == "GET" { "POST" } else { "GET" };
         assert_ne!(http(&live, route.method, route.path, json!(null)).await.0, StatusCode::NOT_FOUND, "{}", route.path);
-        assert_eq!(http(&live, other, route.path, json!(null)).await.0, StatusCode::METHOD_NOT_ALLOWED, "{}", route.path);
+        assert_eq!(
+            http(&live, other, route.path, json!(null)).await.0,
+            StatusCode::METHOD_NOT_ALLOWED,
+            "{}",
+            route.path
+        );
     }
     let (status, body) = http(&live, "GET", "/api/v1/nothing", json!(null)).await;
     assert_eq!((status, &body["error"]["code"]), (StatusCode::NOT_FOUND, &json!("NOT_FOUND")));
@@ -122,7 +178,10 @@ async fn every_failure_has_its_code_on_every_transport() {
         let (told, body) = http(&live, "POST", "/api/v1/input", json!({"text":"x"})).await;
         assert_eq!((told.as_u16(), body), (*status, json!({"error":{"code":code.as_str(),"message":"why"}})));
         let refused = client.send_input(proto::SendInputRequest { text: "x".into(), enter: false }).await;
-        assert_eq!(refused.map(|_| ()).map_err(|status| (status.code(), status.message().to_owned())), Err((*grpc, "why".into())));
+        assert_eq!(
+            refused.map(|_| ()).map_err(|status| (status.code(), status.message().to_owned())),
+            Err((*grpc, "why".into()))
+        );
         socket.send(Message::text(r#"{"type":"input","text":"x"}"#)).await.expect("it is open");
         match (next(&mut socket).await, close) {
             (Message::Text(text), None) => {
@@ -161,7 +220,11 @@ async fn every_websocket_message_asks_the_port_and_is_answered() {
     let state = json!({"type":"state_change","prev":"unknown","next":"unknown","seq":1,"prompt":null});
     let cases = [
         (json!({"type":"input","text":"hello\r"}), "bytes hello\\r", None),
-        (json!({"type":"input","text":"x","id":5}), "bytes x", Some(json!({"type":"written","id":5,"bytes_written":1,"queued":0}))),
+        (
+            json!({"type":"input","text":"x","id":5}),
+            "bytes x",
+            Some(json!({"type":"written","id":5,"bytes_written":1,"queued":0})),
+        ),
         (json!({"type":"input_raw","data":"aGk="}), "bytes hi", None),
         (json!({"type":"keys","keys":["Escape"]}), "keys [\"Escape\"]", None),
         (json!({"type":"resize","cols":90,"rows":30}), "resize 90x30", None),
@@ -187,7 +250,10 @@ async fn every_websocket_message_asks_the_port_and_is_answered() {
     }
     socket.send(Message::text(r#"{"type":"screen_request"}"#)).await.expect("it is open");
     let screen = next_json(&mut socket).await;
-    assert_eq!((&screen["type"], &screen["lines"], &screen["seq"]), (&json!("screen"), &json!(["$ secret", ""]), &json!(42)));
+    assert_eq!(
+        (&screen["type"], &screen["lines"], &screen["seq"]),
+        (&json!("screen"), &json!(["$ secret", ""]), &json!(42))
+    );
     socket.send(Message::text("not json")).await.expect("it is open");
     assert_eq!(next_json(&mut socket).await["code"], "BAD_REQUEST");
     socket.send(Message::text(r#"{"type":"resize","cols":65535,"rows":65535}"#)).await.expect("it is open");
@@ -211,12 +277,29 @@ async fn every_rpc_asks_the_port_and_is_answered() {
     let live = Live::start(None).await;
     let mut client = grpc_client(&live).await;
     let health = client.get_health(GetHealthRequest {}).await.expect("it answers").into_inner();
-    assert_eq!(health, GetHealthResponse { status: "running".into(), pid: Some(7), uptime_secs: 3, agent: "unknown".into(), ws_clients: 0 });
-    let screen = client.get_screen(GetScreenRequest { format: 1, include_cursor: true }).await.expect("it answers").into_inner();
-    assert_eq!((screen.lines, screen.cursor, screen.sequence), (vec!["$ secret".to_owned(), String::new()], Some(CursorPosition { row: 0, col: 8 }), 42));
+    assert_eq!(
+        health,
+        GetHealthResponse {
+            status: "running".into(),
+            pid: Some(7),
+            uptime_secs: 3,
+            agent: "unknown".into(),
+            ws_clients: 0
+        }
+    );
+    let screen =
+        client.get_screen(GetScreenRequest { format: 1, include_cursor: true }).await.expect("it answers").into_inner();
+    assert_eq!(
+        (screen.lines, screen.cursor, screen.sequence),
+        (vec!["$ secret".to_owned(), String::new()], Some(CursorPosition { row: 0, col: 8 }), 42)
+    );
     let status = client.get_status(GetStatusRequest {}).await.expect("it answers").into_inner();
     assert_eq!((status.state.as_str(), status.bytes_read, status.bytes_written), ("running", 10, 20));
-    let written = client.send_input(SendInputRequest { text: "hello".into(), enter: true }).await.expect("it answers").into_inner();
+    let written = client
+        .send_input(SendInputRequest { text: "hello".into(), enter: true })
+        .await
+        .expect("it answers")
+        .into_inner();
     assert_eq!(written, SendInputResponse { bytes_written: 6, queued: 0 });
     client.send_keys(SendKeysRequest { keys: vec!["Enter".into()] }).await.expect("it answers");
     client.resize(ResizeRequest { cols: 90, rows: 30 }).await.expect("it answers");
@@ -224,18 +307,37 @@ async fn every_rpc_asks_the_port_and_is_answered() {
     let state = client.get_agent_state(GetAgentStateRequest {}).await.expect("it answers").into_inner();
     assert_eq!((state.state.as_str(), state.detection_tier.as_str()), ("unknown", "none"));
     client.nudge(NudgeRequest { message: "go".into() }).await.expect("it answers");
-    client.respond(RespondRequest { accept: Some(false), option: None, text: Some("no".into()) }).await.expect("it answers");
+    client
+        .respond(RespondRequest { accept: Some(false), option: None, text: Some("no".into()) })
+        .await
+        .expect("it answers");
     assert_eq!(
         names(&live.fake.asked()),
-        ["health", "screen", "status", "bytes hello\\r", "keys [\"Enter\"]", "resize 90x30", "signal SIGINT", "agentstate", "nudge go", "respond Some(false) None Some(\"no\")"]
+        [
+            "health",
+            "screen",
+            "status",
+            "bytes hello\\r",
+            "keys [\"Enter\"]",
+            "resize 90x30",
+            "signal SIGINT",
+            "agentstate",
+            "nudge go",
+            "respond Some(false) None Some(\"no\")"
+        ]
     );
-    let wrong = client.resize(ResizeRequest { cols: 65535, rows: 65535 }).await.map(|_| ()).map_err(|status| status.code());
+    let wrong =
+        client.resize(ResizeRequest { cols: 65535, rows: 65535 }).await.map(|_| ()).map_err(|status| status.code());
     assert_eq!(wrong, Err(tonic::Code::InvalidArgument));
 
-    let mut output = client.stream_output(StreamOutputRequest { from_offset: 0 }).await.expect("it answers").into_inner();
+    let mut output =
+        client.stream_output(StreamOutputRequest { from_offset: 0 }).await.expect("it answers").into_inner();
     let mut screens = client.stream_screen(StreamScreenRequest {}).await.expect("it answers").into_inner();
     let mut states = client.stream_state(StreamStateRequest {}).await.expect("it answers").into_inner();
-    assert_eq!(timeout(LIMIT, screens.message()).await.expect("in time").expect("no error").expect("a screen").sequence, 42);
+    assert_eq!(
+        timeout(LIMIT, screens.message()).await.expect("in time").expect("no error").expect("a screen").sequence,
+        42
+    );
     live.fake.write(b"hello");
     let chunk = timeout(LIMIT, output.message()).await.expect("in time").expect("no error").expect("a chunk");
     assert_eq!((&chunk.data[..], chunk.offset, chunk.gap_from), (&b"hello"[..], 0, None));
@@ -284,9 +386,18 @@ async fn sizes_and_signals_are_checked_before_the_port_is_asked() {
         ("/api/v1/input", json!(null)),
     ] {
         let (status, answer) = http(&live, "POST", path, body.clone()).await;
-        assert_eq!((status, &answer["error"]["code"]), (StatusCode::BAD_REQUEST, &json!("BAD_REQUEST")), "{path} {body}");
+        assert_eq!(
+            (status, &answer["error"]["code"]),
+            (StatusCode::BAD_REQUEST, &json!("BAD_REQUEST")),
+            "{path} {body}"
+        );
     }
-    for path in ["/api/v1/screen?format=html", "/api/v1/output?offset=-1", "/api/v1/output?offset=99", "/api/v1/screen?cursor=maybe"] {
+    for path in [
+        "/api/v1/screen?format=html",
+        "/api/v1/output?offset=-1",
+        "/api/v1/output?offset=99",
+        "/api/v1/screen?cursor=maybe",
+    ] {
         assert_eq!(http(&live, "GET", path, json!(null)).await.0, StatusCode::BAD_REQUEST, "{path}");
     }
     assert!(names(&live.fake.asked()).is_empty());

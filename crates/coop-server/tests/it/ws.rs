@@ -34,7 +34,10 @@ async fn what_is_gone_is_told_and_a_resync_mends_it() {
     assert_eq!(next_json(&mut plain).await, json!({"type":"output","data":"dHdv","offset":3}));
     let mut mended = connect(&live, "mode=raw&offset=0&resync=1").await;
     assert_eq!(next_json(&mut mended).await, json!({"type":"gap","from":0,"to":3}));
-    assert_eq!(next_json(&mut mended).await, json!({"type":"resync","data":"G2NkdW1w","offset":6,"cols":200,"rows":50}));
+    assert_eq!(
+        next_json(&mut mended).await,
+        json!({"type":"resync","data":"G2NkdW1w","offset":6,"cols":200,"rows":50})
+    );
     live.fake.write(b"!");
     assert_eq!(next_json(&mut mended).await, json!({"type":"output","data":"IQ==","offset":6}));
 }

@@ -274,4 +274,3 @@ fn set_tab(term: &mut Terminal) {
 pub(super) fn reported_row(term: &Terminal) -> usize {
     if term.flags.origin { term.row().saturating_sub(term.top) + 1 } else { term.row() + 1 }
 }
-

@@ -113,7 +113,11 @@ fn only_changed_rows_are_new() {
 
 #[test]
 fn styles_links_and_directories_are_known() {
-    let mut screen = screen(40, 1, b"\x1b]7;file://host/tmp/a%20b\x07\x1b[1;38;2;1;2;3mhi\x1b[0m \x1b]8;;http://x\x07link\x1b]8;;\x07");
+    let mut screen = screen(
+        40,
+        1,
+        b"\x1b]7;file://host/tmp/a%20b\x07\x1b[1;38;2;1;2;3mhi\x1b[0m \x1b]8;;http://x\x07link\x1b]8;;\x07",
+    );
     let shown = screen.snapshot();
     assert_eq!(shown.cwd.as_deref(), Some("/tmp/a b"));
     assert_snapshot!(shown.lines[0].ansi().escape_debug(), @r"\u{1b}[0;1;38;2;1;2;3mhi\u{1b}[0m \u{1b}[0m\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\\u{1b}[0m");

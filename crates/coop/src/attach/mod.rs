@@ -90,7 +90,8 @@ fn say(code: Option<i32>, client: &Client) {
 enum Act {
     Type(Vec<u8>),
     Resize,
-    Leave,
+    /// With what was typed just before.
+    Leave(Vec<u8>),
 }
 
 /// What comes from the person: keys, and a terminal that changes its size.
@@ -125,12 +126,13 @@ impl Person {
         let [terminate, hang_up] = &mut self.ended;
         tokio::select! {
             typed = self.typed.recv() => match typed.map(|bytes| self.detector.scan(&bytes)) {
-                Some(Typed::Text(bytes)) => Act::Type(bytes),
-                Some(Typed::Detach) | None => Act::Leave,
+                Some(Typed { text, detach: false }) => Act::Type(text),
+                Some(Typed { text, detach: true }) => Act::Leave(text),
+                None => Act::Leave(Vec::new()),
             },
             _ = self.resized.recv() => Act::Resize,
-            _ = terminate.recv() => Act::Leave,
-            _ = hang_up.recv() => Act::Leave,
+            _ = terminate.recv() => Act::Leave(Vec::new()),
+            _ = hang_up.recv() => Act::Leave(Vec::new()),
         }
     }
 
@@ -138,7 +140,7 @@ impl Person {
     async fn wait(&mut self, until: Instant) -> bool {
         loop {
             tokio::select! {
-                act = self.next() => if matches!(act, Act::Leave) { return true },
+                act = self.next() => if matches!(act, Act::Leave(_)) { return true },
                 () = sleep_until(until) => return false,
             }
         }
@@ -180,7 +182,12 @@ async fn watch(
                 }
             }
             act = person.next() => match act {
-                Act::Leave => return Ok(Outcome::Detached),
+                Act::Leave(bytes) => {
+                    if !read_only && !bytes.is_empty() {
+                        socket.send(Message::Binary(bytes.into())).await?;
+                    }
+                    return Ok(Outcome::Detached);
+                }
                 Act::Type(_) if read_only => {}
                 Act::Type(bytes) => socket.send(Message::Binary(bytes.into())).await?,
                 Act::Resize => {

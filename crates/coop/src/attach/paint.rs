@@ -44,9 +44,10 @@ impl Painter {
             let shown = screen.snapshot();
             let (top, left) = origin(&shown.cursor, shown.size, local.cols(), height);
             for row in 0..height {
-                let line = shown.lines.get(top + row).map_or_else(String::new, |line| {
-                    crop(line, left, usize::from(local.cols()))
-                });
+                let line = shown
+                    .lines
+                    .get(top + row)
+                    .map_or_else(String::new, |line| crop(line, left, usize::from(local.cols())));
                 self.put(row, line, &mut out);
             }
             self.follow_modes(&shown.modes, (shown.cursor.shape, shown.cursor.blinking), &mut out);
@@ -210,7 +211,7 @@ mod tests {
         hello|
         漢字|
         more|
-         box · title           Ctrl-] detaches|
+         box · title            Ctrl-] detaches|
         ");
     }
 
@@ -224,7 +225,7 @@ mod tests {
         insta::assert_snapshot!(on_terminal(&[painted], local), @r"
         |
         5漢9|
-        read|
+         read|
         ");
     }
 }

@@ -82,9 +82,7 @@ impl View {
                 }
                 News::Shown
             }
-            FromServer::Exit { code, signal } => {
-                News::Exited(code.or(signal.map(|signal| 128 + signal)).unwrap_or(1))
-            }
+            FromServer::Exit { code, signal } => News::Exited(code.or(signal.map(|signal| 128 + signal)).unwrap_or(1)),
             FromServer::Error { message } => News::Said(message),
             FromServer::Stopping => News::Said("the agent is being stopped".to_owned()),
             FromServer::Other => News::Nothing,

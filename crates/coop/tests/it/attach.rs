@@ -1,0 +1,130 @@
+//! A person's terminal on an agent.
+
+use std::io::{Read, Write};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
+
+use coop_api::Size;
+use coop_term::Screen;
+use pty_process::blocking::{Command, Pty};
+use rustix::termios::{LocalModes, tcgetattr};
+
+use crate::tool::{COOP, LIMIT, Sidecar, wait_for};
+
+/// A terminal with a person at it.
+struct Terminal {
+    pty: Pty,
+    output: mpsc::Receiver<Vec<u8>>,
+    screen: Screen,
+    child: std::process::Child,
+}
+
+impl Terminal {
+    fn run(sidecar: &Sidecar, args: &[&str]) -> Self {
+        let (pty, pts) = pty_process::blocking::open().expect("a terminal");
+        pty.resize(pty_process::Size::new(12, 60)).expect("it can be resized");
+        let child = Command::new(COOP)
+            .arg("attach")
+            .arg(sidecar.socket())
+            .args(args)
+            .env_clear()
+            .env("TERM", "xterm-256color")
+            .spawn(pts)
+            .expect("coop runs");
+        let mut reader = std::fs::File::from(rustix::io::dup(&pty).expect("it can be duplicated"));
+        let (sender, output) = mpsc::channel();
+        thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(read @ 1..) = reader.read(&mut buffer) {
+                if sender.send(buffer[..read].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { pty, output, screen: Screen::new(Size::new(60, 12).expect("within bounds")), child }
+    }
+
+    fn text(&mut self) -> String {
+        self.screen.end_frame();
+        self.screen.snapshot().lines.iter().map(|line| format!("{}\n", line.plain())).collect()
+    }
+
+    fn see(&mut self, text: &str) -> String {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let shown = self.text();
+            if shown.contains(text) {
+                return shown;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.output.recv_timeout(left) {
+                Ok(bytes) => self.screen.feed(&bytes),
+                Err(_) => panic!("{text:?} never came; the terminal shows:\n{shown}"),
+            }
+        }
+    }
+
+    fn type_text(&mut self, text: &str) {
+        self.pty.write_all(text.as_bytes()).expect("it is open");
+    }
+}
+
+#[test]
+fn a_person_sees_types_resizes_and_detaches() {
+    let sidecar = Sidecar::start(&["--", "sh", "-c", "echo before; PS1='> ' exec sh"]);
+    sidecar.see("before");
+    let mut terminal = Terminal::run(&sidecar, &[]);
+    terminal.see("before");
+    let shown = terminal.see("Ctrl-] detaches");
+    assert_eq!(shown.lines().count(), 12);
+    terminal.type_text("stty size; echo $((6*7))\r");
+    let shown = terminal.see("\n42\n");
+    assert!(shown.contains("11 60"), "all but the status line is the agent's:\n{shown}");
+    terminal.type_text("\x1d");
+    assert_eq!(wait_for(&mut terminal.child), 0);
+    terminal.see("[detached;");
+    assert!(!terminal.screen.modes().alt_screen && !terminal.screen.modes().bracketed_paste);
+    let cooked = tcgetattr(&terminal.pty).expect("it is a terminal").local_modes;
+    assert!(cooked.contains(LocalModes::ICANON | LocalModes::ECHO), "the terminal is as it was");
+    assert_eq!(sidecar.ask("GET", "/api/v1/health", "").1["status"], "running");
+}
+
+#[test]
+fn the_agents_exit_code_is_passed_on() {
+    let sidecar = Sidecar::start(&["--", "sh", "-c", "echo up; read line; exit 5"]);
+    let mut terminal = Terminal::run(&sidecar, &[]);
+    terminal.see("up");
+    terminal.type_text("go\r");
+    assert_eq!(wait_for(&mut terminal.child), 5);
+    terminal.see("[the agent exited with code 5]");
+}
+
+#[test]
+fn a_watcher_types_and_resizes_nothing() {
+    let sidecar = Sidecar::start(&["--cols", "40", "--rows", "5", "--", "sh", "-c", "echo up; cat"]);
+    let mut terminal = Terminal::run(&sidecar, &["--read-only", "--detach-key", "Ctrl-a"]);
+    terminal.see("up");
+    terminal.see("read-only");
+    terminal.type_text("not typed\r");
+    terminal.type_text("\x01");
+    assert_eq!(wait_for(&mut terminal.child), 0);
+    let (_, screen) = sidecar.ask("GET", "/api/v1/screen", "");
+    assert_eq!((screen["cols"].as_u64(), screen["rows"].as_u64()), (Some(40), Some(5)));
+    assert!(!screen["lines"].to_string().contains("not typed"));
+}
+
+#[test]
+fn a_terminal_that_is_closed_ends_the_attachment_and_not_the_agent() {
+    let sidecar = Sidecar::start(&["--", "sh", "-c", "echo up; cat"]);
+    let mut terminal = Terminal::run(&sidecar, &[]);
+    terminal.see("up");
+    let Terminal { pty, output, mut child, .. } = terminal;
+    drop(output);
+    drop(pty);
+    // The reader thread still holds a copy of the terminal, so hang up as a closing terminal would.
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("it lives");
+    assert_eq!(wait_for(&mut child), 0);
+    assert_eq!(sidecar.ask("GET", "/api/v1/health", "").1["status"], "running");
+}

@@ -1,0 +1,199 @@
+//! The sidecar from outside.
+
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::tool::{Sidecar, coop, request, run};
+
+#[test]
+fn a_shell_can_be_watched_and_steered() {
+    let mut sidecar = Sidecar::start(&["--port", "0", "--", "sh", "-c", "PS1='$ ' exec sh"]);
+    let port = sidecar.line("http").trim_start_matches("http://").to_owned();
+    assert_eq!(sidecar.ask("POST", "/api/v1/input", r#"{"text":"echo $((6*7))","enter":true}"#).0, 200);
+    sidecar.see("\n42\n");
+    let (status, health) = request(TcpStream::connect(port).expect("it listens"), "GET", "/api/v1/health", "", "");
+    assert_eq!(
+        (status, &health["status"], &health["terminal"]),
+        (200, &json!("running"), &json!({"cols":200,"rows":50}))
+    );
+    assert_eq!(sidecar.ask("POST", "/api/v1/resize", r#"{"cols":100,"rows":30}"#).0, 200);
+    sidecar.ask("POST", "/api/v1/input", r#"{"text":"stty size","enter":true}"#);
+    sidecar.see("30 100");
+    sidecar.ask("POST", "/api/v1/input", r#"{"text":"exit 7","enter":true}"#);
+    assert_eq!(sidecar.wait().0, 7, "the child's exit code is ours");
+    assert!(!sidecar.socket().exists(), "the socket goes with us");
+}
+
+#[test]
+fn after_the_exit_the_last_screen_lingers_and_input_is_gone() {
+    let mut sidecar = Sidecar::start(&["--linger", "forever", "--", "sh", "-c", "echo last words; exit 9"]);
+    sidecar.see("last words");
+    // Exited is told once all output is in.
+    while sidecar.ask("GET", "/api/v1/health", "").1["status"] != "exited" {
+        std::thread::yield_now();
+    }
+    let (_, status) = sidecar.ask("GET", "/api/v1/status", "");
+    assert_eq!((&status["state"], &status["exit_code"], &status["pid"]), (&json!("exited"), &json!(9), &json!(null)));
+    for (path, body) in [
+        ("/api/v1/input", r#"{"text":"x"}"#),
+        ("/api/v1/input/keys", r#"{"keys":["Enter"]}"#),
+        ("/api/v1/resize", r#"{"cols":80,"rows":24}"#),
+        ("/api/v1/signal", r#"{"signal":"SIGINT"}"#),
+    ] {
+        let (status, error) = sidecar.ask("POST", path, body);
+        assert_eq!((status, &error["error"]["code"]), (410, &json!("EXITED")), "{path}");
+    }
+    assert_eq!(sidecar.ask("GET", "/api/v1/agent/state", "").1["state"], "exited");
+    assert_eq!(sidecar.ask("POST", "/api/v1/agent/nudge", r#"{"message":"hi"}"#).0, 404);
+    assert_eq!(sidecar.ask("POST", "/api/v1/shutdown", "").0, 200);
+    assert_eq!(sidecar.wait().0, 9);
+}
+
+#[test]
+fn the_child_sees_its_terminal_and_no_secret() {
+    let sidecar = Sidecar::with(
+        &[
+            "--linger",
+            "forever",
+            "--term",
+            "xterm-direct",
+            "--",
+            "sh",
+            "-c",
+            "env | sort; tty; ps -o pgid=,sid=,pid= -p $$",
+        ],
+        |command| command.env("COOP_AUTH_TOKEN", "").env_remove("COOP_AUTH_TOKEN").env("TMUX", "/tmp/other,1,0"),
+    );
+    let screen = sidecar.see("/dev/pts/");
+    let socket = format!("COOP_SOCKET={}", sidecar.socket().display());
+    for line in ["COOP=1", "TERM=xterm-direct", "COLORTERM=truecolor", socket.as_str()] {
+        assert!(screen.lines().any(|shown| shown == line), "{line} is missing:\n{screen}");
+    }
+    assert!(!screen.contains("TMUX"), "{screen}");
+}
+
+#[test]
+fn a_token_is_asked_for_and_not_inherited() {
+    let sidecar = Sidecar::with(&["--", "sh", "-c", "echo token=[$COOP_AUTH_TOKEN]; cat"], |command| {
+        command.env("COOP_AUTH_TOKEN", "s3cret")
+    });
+    let connect = || std::os::unix::net::UnixStream::connect(sidecar.socket()).expect("it listens");
+    assert_eq!(request(connect(), "GET", "/api/v1/screen", "", "").0, 401);
+    loop {
+        let (status, body) = request(connect(), "GET", "/api/v1/screen/text", "", "authorization: Bearer s3cret\r\n");
+        assert_eq!(status, 200);
+        if body.as_str().is_some_and(|text| text.contains("token=[]")) {
+            break;
+        }
+    }
+    let mode = std::fs::metadata(sidecar.socket()).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let (code, out, err) = run(coop(sidecar.home.path()).args(["screen"]).env("COOP_AUTH_TOKEN", "s3cret"));
+    assert_eq!((code, out.contains("token=[]"), err.as_str()), (0, true, ""));
+    let (code, _, err) = run(coop(sidecar.home.path()).args(["screen", "--auth-token", "wrong"]));
+    assert_eq!((code, err.contains("the token is wrong")), (1, true), "{err}");
+    assert!(!format!("{:?}", sidecar.lines).contains("s3cret"));
+}
+
+#[test]
+fn one_shot_commands_find_the_only_agent() {
+    let sidecar = Sidecar::start(&["--", "sh", "-c", "stty -echo; echo ready; cat"]);
+    sidecar.see("ready");
+    let tool = |args: &[&str]| run(coop(sidecar.home.path()).args(args));
+    assert_eq!(tool(&["type", "hello", "--enter"]), (0, String::new(), String::new()));
+    sidecar.see("hello");
+    assert_eq!(tool(&["keys", "x", "y", "Enter"]).0, 0);
+    sidecar.see("xy");
+    let (code, out, _) = tool(&["screen"]);
+    assert_eq!((code, out.contains("hello\nxy")), (0, true), "{out}");
+    let (code, _, err) = tool(&["keys", "Entre"]);
+    assert_eq!((code, err.contains("\"Entre\" is not a key")), (1, true), "{err}");
+    let other = Sidecar::with(&["--", "cat"], |command| command.env("XDG_RUNTIME_DIR", sidecar.home.path()));
+    let (code, _, err) = tool(&["screen"]);
+    assert_eq!((code, err.contains("several agents run here; name one of")), (1, true), "{err}");
+    drop(other);
+}
+
+#[test]
+fn a_signal_ends_it_gracefully_and_a_second_one_at_once() {
+    let mut polite = Sidecar::start(&["--", "sh", "-c", "trap 'exit 4' HUP; echo up; while :; do sleep 0.05; done"]);
+    polite.see("up");
+    polite.signal(Signal::TERM);
+    let (code, log) = polite.wait();
+    assert_eq!(code, 4, "{log}");
+
+    let mut stubborn = Sidecar::start(&[
+        "--grace",
+        "1000",
+        "--",
+        "sh",
+        "-c",
+        "trap '' HUP TERM; echo up; while :; do sleep 0.05; done",
+    ]);
+    stubborn.see("up");
+    stubborn.signal(Signal::TERM);
+    // It has heard us once the child is told to go, which its log says.
+    let stderr = stubborn.child.stderr.take().expect("it is piped");
+    let heard = std::io::BufRead::lines(std::io::BufReader::new(stderr))
+        .map_while(Result::ok)
+        .any(|line| line.contains("signalling"));
+    assert!(heard);
+    stubborn.signal(Signal::TERM);
+    assert_eq!(stubborn.wait().0, 128 + 9);
+}
+
+#[test]
+fn logs_are_json_or_text_and_as_loud_as_told() {
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let (_, _, json) = run(coop(home.path()).args(["--", "true"]));
+    for line in json.lines() {
+        serde_json::from_str::<serde_json::Value>(line).expect("each line is JSON");
+    }
+    assert!(json.contains("child started"), "{json}");
+    let (_, _, text) = run(coop(home.path()).args(["--log-format", "text", "--", "true"]));
+    assert!(text.contains("INFO") && !text.starts_with('{'), "{text}");
+    assert_eq!(run(coop(home.path()).args(["--log-level", "error", "--", "true"])).2, "");
+}
+
+#[test]
+fn settings_come_from_the_environment_and_flags_win() {
+    let sidecar = Sidecar::with(&["--rows", "33", "--", "cat"], |command| {
+        command
+            .env("COOP_COLS", "99")
+            .env("COOP_ROWS", "44")
+            .env("COOP_PORT", "0")
+            .env("COOP_HEALTH_PORT", "0")
+            .env("COOP_GRPC_PORT", "0")
+    });
+    let (_, health) = sidecar.ask("GET", "/api/v1/health", "");
+    assert_eq!(health["terminal"], json!({"cols":99,"rows":33}));
+    for kind in ["http", "grpc", "health"] {
+        assert!(sidecar.line(kind).starts_with("http://127.0.0.1:"));
+    }
+    let probe = TcpStream::connect(sidecar.line("health").trim_start_matches("http://")).expect("it listens");
+    assert_eq!(request(probe, "GET", "/api/v1/health", "", "").0, 200);
+}
+
+#[test]
+fn an_idle_sidecar_ends_itself_and_one_inside_another_has_its_own_socket() {
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let (code, _, log) = run(coop(home.path()).args(["--idle-timeout", "0.2", "--", "cat"]));
+    assert_eq!(code, 128 + 1, "{log}");
+    let outer =
+        Sidecar::start(&["--linger", "forever", "--", crate::tool::COOP, "--log-level", "off", "--", "echo", "nested"]);
+    let screen = outer.see("ready");
+    assert!(!screen.contains(&outer.socket().display().to_string()), "{screen}");
+}
+
+#[test]
+fn the_simulated_agent_works() {
+    let mut sidecar = Sidecar::start(&["--", crate::tool::COOP, "sim"]);
+    sidecar.see("a simulated agent");
+    sidecar.ask("POST", "/api/v1/input", r#"{"text":"write a test","enter":true}"#);
+    sidecar.see("Done: write a test");
+    sidecar.ask("POST", "/api/v1/input", r#"{"text":"exit","enter":true}"#);
+    assert_eq!(sidecar.wait().0, 0);
+}

@@ -1,0 +1,189 @@
+//! Running the binary and talking to it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Ten times and more what any of these takes on a slow machine.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+pub(crate) const COOP: &str = env!("CARGO_BIN_EXE_coop");
+
+/// A command with none of our environment but what it needs, in a folder of its own.
+pub(crate) fn coop(home: &Path) -> Command {
+    let mut command = Command::new(COOP);
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command.env("HOME", home).env("XDG_RUNTIME_DIR", home).env("LANG", "C.UTF-8").current_dir(home);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// A running sidecar, killed when dropped.
+pub(crate) struct Sidecar {
+    pub(crate) child: Child,
+    pub(crate) home: tempfile::TempDir,
+    pub(crate) lines: Vec<String>,
+}
+
+impl Sidecar {
+    pub(crate) fn start(args: &[&str]) -> Self {
+        Self::with(args, |command| command)
+    }
+
+    pub(crate) fn with(args: &[&str], change: impl FnOnce(&mut Command) -> &mut Command) -> Self {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let mut command = coop(home.path());
+        command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = change(&mut command).spawn().expect("coop runs");
+        let stdout = child.stdout.take().expect("it is piped");
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut lines = Vec::new();
+        loop {
+            match receiver.recv_timeout(LIMIT) {
+                Ok(line) if line == "ready" => break,
+                Ok(line) => lines.push(line),
+                Err(_) => {
+                    let _ = child.kill();
+                    let mut errors = String::new();
+                    let _ = child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut errors));
+                    panic!("coop {args:?} did not get ready: {lines:?} {errors}");
+                }
+            }
+        }
+        Self { child, home, lines }
+    }
+
+    pub(crate) fn line(&self, kind: &str) -> &str {
+        let prefix = format!("listening {kind} ");
+        self.lines
+            .iter()
+            .find_map(|line| line.strip_prefix(&prefix))
+            .unwrap_or_else(|| panic!("no {kind} in {:?}", self.lines))
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.line("unix").into()
+    }
+
+    /// Asks over the Unix socket; returns status and body.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let stream = UnixStream::connect(self.socket()).expect("it listens");
+        stream.set_read_timeout(Some(LIMIT)).expect("a limit can be set");
+        request(stream, method, path, body, "")
+    }
+
+    pub(crate) fn screen(&self) -> String {
+        match self.ask("GET", "/api/v1/screen/text", "") {
+            (200, Value::String(text)) => text,
+            other => panic!("no screen: {other:?}"),
+        }
+    }
+
+    /// Waits until the screen shows a text: woken by the agent's events, not by a clock.
+    pub(crate) fn see(&self, text: &str) -> String {
+        let deadline = Instant::now() + LIMIT;
+        let mut offset = 0;
+        loop {
+            let screen = self.screen();
+            if screen.contains(text) {
+                return screen;
+            }
+            assert!(Instant::now() < deadline, "{text:?} never came; the screen shows:\n{screen}");
+            let (_, output) = self.ask("GET", &format!("/api/v1/output?offset={offset}"), "");
+            let next = output["next_offset"].as_u64().unwrap_or(offset);
+            if next == offset {
+                thread::yield_now();
+            }
+            offset = next;
+        }
+    }
+
+    pub(crate) fn wait(&mut self) -> (i32, String) {
+        let status = wait_for(&mut self.child);
+        let mut log = String::new();
+        let _ = self.child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut log));
+        (status, log)
+    }
+
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).expect("it lives");
+    }
+}
+
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits for a child within the limit.
+pub(crate) fn wait_for(child: &mut Child) -> i32 {
+    let pid = rustix::process::Pid::from_child(child);
+    let fd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).expect("it is ours");
+    let mut fds = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::IN)];
+    let limit = rustix::event::Timespec { tv_sec: LIMIT.as_secs() as i64, tv_nsec: 0 };
+    let ready = rustix::event::poll(&mut fds, Some(&limit)).expect("poll works");
+    if ready == 0 {
+        let _ = child.kill();
+        panic!("it did not end in time");
+    }
+    let status = child.wait().expect("it is ours");
+    status.code().unwrap_or_else(|| 128 + std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or(0))
+}
+
+/// Runs a command to its end: exit code, standard output, standard error.
+pub(crate) fn run(command: &mut Command) -> (i32, String, String) {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut out = child.stdout.take().expect("it is piped");
+    let mut err = child.stderr.take().expect("it is piped");
+    let reader = thread::spawn(move || {
+        let mut text = String::new();
+        let _ = out.read_to_string(&mut text);
+        text
+    });
+    let errors = thread::spawn(move || {
+        let mut text = String::new();
+        let _ = err.read_to_string(&mut text);
+        text
+    });
+    let code = wait_for(&mut child);
+    (code, reader.join().expect("no panic"), errors.join().expect("no panic"))
+}
+
+/// One HTTP request on a connection of its own.
+pub(crate) fn request(
+    mut stream: impl Read + Write,
+    method: &str,
+    path: &str,
+    body: &str,
+    headers: &str,
+) -> (u16, Value) {
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).expect("it is open");
+    stream.write_all(body.as_bytes()).expect("it is open");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("it answers in time");
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let status =
+        answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_else(|| panic!("no status: {answer}"));
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    (status, serde_json::from_str(body).unwrap_or_else(|_| Value::String(body.to_owned())))
+}
