@@ -1,4 +1,5 @@
 //! A session with real children.
+#![expect(clippy::expect_used, reason = "tests fail by panicking")]
 
 use std::collections::HashMap;
 use std::time::Duration;

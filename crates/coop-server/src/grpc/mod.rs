@@ -17,7 +17,7 @@ use crate::follow::{Follower, From, Item, Output, Wants};
 use crate::http::type_input;
 use crate::wire::{ansi_lines, text_lines};
 
-#[expect(clippy::all, unreachable_pub, clippy::unwrap_used, reason = "generated")]
+#[expect(clippy::all, unreachable_pub, reason = "generated")]
 #[rustfmt::skip]
 pub(crate) mod proto {
     include!("coop.v1.rs");

@@ -1,4 +1,6 @@
 //! The server's tests in one binary.
+#![expect(clippy::expect_used, reason = "tests fail by panicking")]
+
 mod auth;
 mod fake;
 mod generated;

@@ -1,4 +1,6 @@
 //! The binary's tests, in one binary of their own.
+#![expect(clippy::expect_used, reason = "tests fail by panicking")]
+
 mod attach;
 mod bridge;
 mod cli;

@@ -1,0 +1,54 @@
+# Two commands matter: `make run` and `make test`. Everything they need they install themselves.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+CARGO ?= cargo
+TOOLS := .tools
+RECORDINGS ?= ../shared/recordings
+
+.PHONY: help run test lint fmt generate test-rust test-xterm test-grpc bench fuzz deps deny clean
+
+help: ## Show this
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+
+run: ## Build everything and run a simulated agent in a sidecar
+	$(CARGO) build --release -p coop
+	tools/run.sh target/release/coop
+
+test: deps lint test-rust test-xterm test-grpc ## Install what the tests need and run them all
+	@echo "make test: all passed"
+
+lint: ## Check format and lints
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+fmt: ## Format the code
+	$(CARGO) fmt --all
+
+test-rust: deps ## Unit, property and integration tests
+	$(CARGO) test --workspace
+
+test-xterm: deps ## Our screen against xterm.js, case by case and with live programs
+	$(CARGO) build -p coop-term --example show
+	cd tests/xterm && npm ci --no-audit --no-fund --loglevel=error
+	node tests/xterm/compare.mjs --show target/debug/examples/show --recordings $(RECORDINGS) --require-live
+
+test-grpc: deps ## The gRPC service by reflection, with buf
+	$(CARGO) build -p coop
+	tests/tools/buf.sh target/debug/coop $(TOOLS)/bin/buf
+
+bench: deps ## Ratios measured side by side
+	$(CARGO) build --release -p coop -p coop-bench
+	target/release/coop-bench
+
+generate: ## Write generated files anew: gRPC code, OpenAPI, command line reference
+	COOP_UPDATE=1 $(CARGO) test -p coop-server --test it generated
+	COOP_UPDATE=1 $(CARGO) test -p coop --test it repository
+
+deps: ## Install the programs the tests drive
+	tools/deps.sh $(TOOLS)
+
+clean: ## Remove what was built
+	$(CARGO) clean
+	rm -rf $(TOOLS) tests/xterm/node_modules
