@@ -35,7 +35,8 @@ impl Size {
 
     /// Returns a size, or says why it cannot be had.
     pub fn new(cols: u32, rows: u32) -> Result<Self, SizeError> {
-        let sides = (u32::from(Self::MIN_COLS)..=Self::MAX_SIDE).contains(&cols) && (1..=Self::MAX_SIDE).contains(&rows);
+        let sides =
+            (u32::from(Self::MIN_COLS)..=Self::MAX_SIDE).contains(&cols) && (1..=Self::MAX_SIDE).contains(&rows);
         match (u16::try_from(cols), u16::try_from(rows)) {
             (Ok(c), Ok(r)) if sides && cols * rows <= Self::MAX_CELLS => Ok(Self { cols: c, rows: r }),
             _ => Err(SizeError { cols, rows }),

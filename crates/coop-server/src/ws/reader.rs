@@ -9,6 +9,7 @@ use futures_util::StreamExt;
 use futures_util::stream::SplitStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
+use tokio_tungstenite::tungstenite;
 
 use super::message::text;
 use super::writer::Order;
@@ -30,7 +31,8 @@ pub(super) async fn run<A: Agents>(
     loop {
         let message = match timeout_at(deadline, stream.next()).await {
             Ok(Some(Ok(message))) => message,
-            Ok(Some(Err(_)) | None) => return,
+            Ok(Some(Err(error))) => return refuse(error, &orders).await,
+            Ok(None) => return,
             Err(_) if asked => return,
             Err(_) => {
                 asked = true;
@@ -48,7 +50,8 @@ pub(super) async fn run<A: Agents>(
                 Err(error) => Err(Error::bad_request(format!("the message is not one of docs/WEBSOCKET.md: {error}"))),
             },
             Message::Binary(bytes) => write(&app, writer, Input::Bytes(bytes), None).await,
-            Message::Close(_) => return,
+            // Reading on sends the answer to it, and then there is nothing more.
+            Message::Close(_) => continue,
             Message::Ping(_) | Message::Pong(_) => continue,
         };
         let order = match order {
@@ -63,6 +66,23 @@ pub(super) async fn run<A: Agents>(
             return;
         }
     }
+}
+
+/// Tells a client that broke the protocol so, and waits until it is told.
+async fn refuse(error: axum::Error, orders: &mpsc::Sender<Order>) {
+    let inner = error.into_inner();
+    let code = match inner.downcast_ref::<tungstenite::Error>() {
+        Some(tungstenite::Error::Protocol(_)) => 1002,
+        Some(tungstenite::Error::Utf8(_)) => 1007,
+        Some(tungstenite::Error::Capacity(_)) => 1009,
+        // The connection is gone.
+        _ => return,
+    };
+    let told = async {
+        let _ = orders.send(Order::Close(code, inner.to_string())).await;
+        orders.closed().await;
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(1), told).await;
 }
 
 async fn handle<A: Agents>(app: &App<A>, message: ClientMessage, writer: WriterId) -> Result<Option<Order>, Error> {

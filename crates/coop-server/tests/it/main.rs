@@ -7,3 +7,4 @@ mod generated;
 mod limits;
 mod transports;
 mod ws;
+mod ws_protocol;
