@@ -7,7 +7,7 @@ CARGO ?= cargo
 TOOLS := .tools
 RECORDINGS ?= ../shared/recordings
 
-.PHONY: help run test lint fmt generate test-rust test-xterm test-grpc bench fuzz deps deny clean
+.PHONY: help run test lint fmt generate test-rust test-xterm test-grpc test-fuzz bench fuzz deps clean
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -16,7 +16,7 @@ run: ## Build everything and run a simulated agent in a sidecar
 	$(CARGO) build --release -p coop
 	tools/run.sh target/release/coop
 
-test: deps lint test-rust test-xterm test-grpc ## Install what the tests need and run them all
+test: deps lint test-rust test-xterm test-grpc test-fuzz ## Install what the tests need and run them all
 	@echo "make test: all passed"
 
 lint: ## Check format and lints
@@ -37,6 +37,12 @@ test-xterm: deps ## Our screen against xterm.js, case by case and with live prog
 test-grpc: deps ## The gRPC service by reflection, with buf
 	$(CARGO) build -p coop
 	tests/tools/buf.sh target/debug/coop $(TOOLS)/bin/buf
+
+test-fuzz: deps ## A minute of fuzzing
+	tools/fuzz.sh $(TOOLS) 30
+
+fuzz: deps ## Fuzzing for as long as FUZZ_SECONDS says, for each target
+	tools/fuzz.sh $(TOOLS) $${FUZZ_SECONDS:-3600}
 
 bench: deps ## Ratios measured side by side
 	$(CARGO) build --release -p coop -p coop-bench

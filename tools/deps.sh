@@ -4,7 +4,7 @@ set -euo pipefail
 tools=$1
 
 declare -A packages=(
-  [tmux]=tmux [screen]=screen [vim]=vim [less]=less [htop]=htop [python3]=python3 [valgrind]=valgrind [ps]=procps
+  [tmux]=tmux [screen]=screen [vim]=vim [less]=less [htop]=htop [python3]=python3 [valgrind]=valgrind [ps]=procps [g++]=g++ [curl]=curl
 )
 missing=()
 for program in "${!packages[@]}"; do
@@ -23,4 +23,9 @@ if [ ! -x "$tools/bin/buf" ]; then
   echo "installing buf into $tools"
   python3 -m venv "$tools"
   "$tools/bin/pip" install --quiet --disable-pip-version-check buf-bin==1.75.0
+fi
+
+if [ ! -x "$tools/bin/cargo-fuzz" ]; then
+  echo "installing cargo-fuzz into $tools"
+  cargo install --quiet --locked --root "$tools" --version 0.13.2 cargo-fuzz
 fi

@@ -21,3 +21,9 @@ pub use app::{Config, Token};
 pub use openapi::document as openapi;
 pub use routes::{ROUTES, Route};
 pub use serve::{Listener, Server, Surface};
+
+/// Tells whether a text is a message a WebSocket's client may send; for the fuzzer.
+#[doc(hidden)]
+pub fn parse_client_message(text: &str) -> bool {
+    serde_json::from_str::<wire::ClientMessage>(text).is_ok()
+}

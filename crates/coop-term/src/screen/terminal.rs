@@ -166,6 +166,13 @@ impl Terminal {
             reflow(&mut self.grid, rows, cols);
             self.other.resize::<Ink>(false, rows, cols);
         }
+        // A wrap that was pending at the old edge is not pending in the middle of a row.
+        for cursor in [&mut self.grid.cursor, &mut self.grid.saved_cursor, &mut self.other.saved_cursor] {
+            if cursor.input_needs_wrap && cursor.point.column.0 + 1 < cols {
+                cursor.input_needs_wrap = false;
+                cursor.point.column += 1;
+            }
+        }
         (self.top, self.bottom) = (0, rows - 1);
         for line in 0..rows as i32 {
             self.mend_halves(Line(line));

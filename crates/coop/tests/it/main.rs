@@ -4,6 +4,7 @@
 mod attach;
 mod bridge;
 mod cli;
+mod examples;
 mod repository;
 mod sidecar;
 mod tool;
