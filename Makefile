@@ -7,7 +7,7 @@ CARGO ?= cargo
 TOOLS := .tools
 RECORDINGS ?= ../shared/recordings
 
-.PHONY: help run test lint fmt generate test-rust test-xterm test-grpc test-fuzz bench fuzz deps clean
+.PHONY: help run test lint fmt generate test-rust test-xterm test-real test-grpc test-fuzz bench fuzz deps clean
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -16,7 +16,7 @@ run: ## Build everything and run a simulated agent in a sidecar
 	$(CARGO) build --release -p coop
 	tools/run.sh target/release/coop
 
-test: deps lint test-rust test-xterm test-grpc test-fuzz ## Install what the tests need and run them all
+test: deps lint test-rust test-xterm test-real test-grpc test-fuzz ## Install what the tests need and run them all
 	@echo "make test: all passed"
 
 lint: ## Check format and lints
@@ -33,6 +33,14 @@ test-xterm: deps ## Our screen against xterm.js, case by case and with live prog
 	$(CARGO) build -p coop-term --example show
 	cd tests/xterm && npm ci --no-audit --no-fund --loglevel=error
 	node tests/xterm/compare.mjs --show target/debug/examples/show --recordings $(RECORDINGS) --require-live
+
+test-real: deps ## The real agents in coop, and what they drew against xterm.js
+	$(CARGO) build -p coop
+	$(CARGO) build -p coop-term --example show
+	cd tests/real && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	cd tests/xterm && npm ci --no-audit --no-fund --loglevel=error
+	node tests/real/record.mjs --coop target/debug/coop --out target/real
+	node tests/xterm/compare.mjs --show target/debug/examples/show --raw target/real --filter raw:
 
 test-grpc: deps ## The gRPC service by reflection, with buf
 	$(CARGO) build -p coop
@@ -57,4 +65,4 @@ deps: ## Install the programs the tests drive
 
 clean: ## Remove what was built
 	$(CARGO) clean
-	rm -rf $(TOOLS) tests/xterm/node_modules
+	rm -rf $(TOOLS) tests/xterm/node_modules tests/real/node_modules

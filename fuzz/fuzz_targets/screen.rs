@@ -26,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
     assert!(shown.cursor.row < shown.size.rows() && shown.cursor.col < shown.size.cols());
     screen.end_frame();
     let mut copy = Screen::new(screen.size());
-    copy.feed(screen.dump().as_bytes());
+    copy.feed(&screen.dump());
     let (before, after) = (screen.snapshot(), copy.snapshot());
     let text = |screen: &coop_api::Screen| screen.lines.iter().map(|line| line.text.clone()).collect::<Vec<_>>();
     assert_eq!(text(&before), text(&after), "a dump reloads equal");

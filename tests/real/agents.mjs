@@ -9,8 +9,8 @@ const PLATFORM = `${process.platform}-${process.arch}`;
 const KEY = 'sk-dummy-key-for-a-model-on-loopback';
 
 /**
- * `prompt` shows on the screen once the agent takes input. `prepare` fills the home for work in `work` with the model at
- * `url`, and returns how to run the agent.
+ * `prompt` is on the screen once the agent takes input. `prepare` fills `home` for work in `work` with the model at
+ * `url` and returns how to run the agent.
  */
 export const AGENTS = [
   { name: 'claude', prompt: /^❯/m, prepare: claude },

@@ -1,8 +1,8 @@
-// Runs the real agents in coop, lets each answer one prompt and writes down what it drew.
+// Runs the real agents in coop, has each answer a prompt, and keeps what it wrote to its terminal.
 //
 //   node record.mjs --coop PATH --out DIR [--only NAME]
 
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,14 +10,18 @@ import { parseArgs } from 'node:util';
 
 import { AGENTS } from './agents.mjs';
 import { SHOWN, startModel } from './model.mjs';
-import { drawn, Sidecar } from './sidecar.mjs';
+import { killAll, processesOf } from './processes.mjs';
+import { Sidecar } from './sidecar.mjs';
 
 const SIZE = { cols: 120, rows: 40 };
 const PROMPT = 'What is the answer?';
 const SCREEN_LIMIT = 120_000;
+/** Twice the time after which coop kills what does not end. */
 const EXIT_LIMIT = 20_000;
 /** Gemini takes an Enter that comes right after a paste for a part of it. */
 const PASTE_PAUSE = 200;
+/** Longer than any agent lets pass between two frames while it works. */
+const QUIET = 1000;
 
 const { values: options } = parseArgs({
   options: { coop: { type: 'string' }, out: { type: 'string' }, only: { type: 'string' } },
@@ -27,6 +31,8 @@ if (!options.coop || !options.out || agents.length === 0) {
   console.error('usage: node record.mjs --coop PATH --out DIR [--only NAME], see README.md');
   process.exit(2);
 }
+// What runs is ended when this process exits, so it must not just die.
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
 
 const tally = { passed: 0, failed: 0 };
 mkdirSync(options.out, { recursive: true });
@@ -36,41 +42,43 @@ process.exitCode = tally.failed > 0 ? 1 : 0;
 
 async function record(agent) {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), `coop-real-${agent.name}-`)));
+  const file = join(options.out, `${agent.name}.${SIZE.cols}x${SIZE.rows}.raw`);
   const model = await startModel();
   const check = checker(agent.name);
+  rmSync(file, { force: true });
   try {
     const sidecar = await check('starts', () => start(agent, folder, model.url));
     if (!sidecar) return;
-    const isReady = await check('shows its prompt', () => prompt(sidecar, agent));
-    if (isReady && await check('answers', () => answer(sidecar))) {
-      await check('is recorded', () => save(sidecar, agent));
-    }
-    await check('exits with coop', () => end(sidecar));
-    await check('leaves no process', () => gone(folder));
-    await check('asks for nothing outside', () => assertNone(model.outside, 'it wanted'));
+    await check('answers a prompt', () => converse(sidecar, agent));
+    await check('is recorded', () => save(sidecar, file));
+    await check('ends with coop', () => sidecar.shutDown(EXIT_LIMIT));
+    await check('leaves no process', () => assertGone(folder));
   } finally {
     model.stop();
-    for (const { pid } of processesOf(folder)) process.kill(pid, 'SIGKILL');
+    killAll(processesOf(folder));
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   }
+  const refused = [...model.refused].join(', ');
+  if (refused) console.log(`note: ${agent.name} asked for ${refused} and was refused`);
 }
 
 function start(agent, folder, url) {
   const [home, work, tmp] = ['home', 'work', 'tmp'].map((name) => join(folder, name));
   for (const path of [home, work, tmp]) mkdirSync(path);
   const { argv, env } = agent.prepare({ home, work, url });
-  return Sidecar.start(resolve(options.coop), argv, { ...SIZE, cwd: work, env: { ...environment(home, tmp, url), ...env } });
+  const all = { ...environment({ home, tmp, url }), ...env };
+  return Sidecar.start(resolve(options.coop), argv, { ...SIZE, cwd: work, env: all });
 }
 
-/** Everything the agent knows of this machine. */
-function environment(home, tmp, url) {
+/** Returns all an agent is told of this machine. */
+function environment({ home, tmp, url }) {
   return {
     HOME: home,
     LANG: 'C.UTF-8',
     PATH: `${dirname(process.execPath)}:/usr/local/bin:/usr/bin:/bin`,
     SHELL: '/bin/sh',
     TERM: 'xterm-256color',
-    // Codex wants its home elsewhere than among temporary files.
+    // Codex does not like a home among the temporary files.
     TMPDIR: tmp,
     XDG_RUNTIME_DIR: tmp,
     HTTP_PROXY: url,
@@ -79,70 +87,52 @@ function environment(home, tmp, url) {
   };
 }
 
-function prompt(sidecar, agent) {
-  const isShown = ({ lines }) => agent.prompt.test(lines.join('\n'));
-  return sidecar.until(isShown, 'no prompt', SCREEN_LIMIT);
-}
-
-async function answer(sidecar) {
+async function converse(sidecar, agent) {
+  // Gemini shows its prompt before it knows a paste from typed keys.
+  const isReady = ({ lines, modes }) => modes.bracketed_paste && agent.prompt.test(lines.join('\n'));
+  await sidecar.until(isReady, 'it did not ask for a prompt', SCREEN_LIMIT);
   await sidecar.paste(PROMPT);
-  await sidecar.until(shows(PROMPT), 'the text pasted did not show', SCREEN_LIMIT);
+  await sidecar.until(shows(PROMPT), 'it did not show what was pasted', SCREEN_LIMIT);
   await sleep(PASTE_PAUSE);
   await sidecar.press('Enter');
-  return sidecar.until(shows(SHOWN), 'no answer', SCREEN_LIMIT);
+  await sidecar.until(shows(SHOWN), 'it did not show the answer', SCREEN_LIMIT);
+  await sidecar.until(quiet(), 'it did not come to rest', SCREEN_LIMIT);
 }
 
 function shows(text) {
   return ({ lines }) => lines.some((line) => line.includes(text));
 }
 
-async function save(sidecar, { name }) {
+/** Returns a test that holds once nothing was written for a while, so that the end of the turn is recorded too. */
+function quiet() {
+  let last = { offset: -1, at: 0 };
+  return ({ offset }) => {
+    if (offset !== last.offset) last = { offset, at: Date.now() };
+    return Date.now() - last.at >= QUIET;
+  };
+}
+
+async function save(sidecar, file) {
   const bytes = await sidecar.output();
-  if (process.env.TRACE) console.error(drawn(await sidecar.until(() => true)));
-  writeFileSync(join(options.out, `${name}.${SIZE.cols}x${SIZE.rows}.raw`), bytes);
+  writeFileSync(file, bytes);
   return `${bytes.length} bytes`;
 }
 
-async function end(sidecar) {
-  try {
-    await sidecar.shutDown();
-    return await sidecar.exited(EXIT_LIMIT);
-  } catch (error) {
-    sidecar.kill();
-    throw error;
-  }
+function assertGone(folder) {
+  const left = processesOf(folder).map(({ pid, command }) => `${pid} ${command}`);
+  if (left.length > 0) throw new Error(left.join(', '));
 }
 
-async function gone(folder) {
-  assertNone(processesOf(folder).map(({ pid, command }) => `${pid} (${command})`), 'still running');
-}
-
-/** Returns the processes that have the folder in their environment. */
-function processesOf(folder) {
-  const read = (pid, file) => readFileSync(`/proc/${pid}/${file}`, 'latin1').replaceAll('\0', ' ');
-  return readdirSync('/proc').filter((name) => /^\d+$/.test(name)).flatMap((pid) => {
-    try {
-      return read(pid, 'environ').includes(folder) ? [{ pid: Number(pid), command: read(pid, 'cmdline') }] : [];
-    } catch {
-      return []; // It has gone meanwhile.
-    }
-  });
-}
-
-function assertNone(found, what) {
-  if (found.length > 0) throw new Error(`${what}: ${found.join(', ')}`);
-}
-
-/** Returns a function that takes a step, tells how it went and returns what it gave, or nothing if it failed. */
+/** Returns a function that takes a step, tells how it went, and returns what it gave; nothing if it failed. */
 function checker(name) {
   return async (what, step) => {
     const began = Date.now();
     try {
       const result = await step();
       tally.passed += 1;
-      const detail = typeof result === 'string' ? `, ${result}` : '';
-      console.log(`ok   ${name} ${what} (${((Date.now() - began) / 1000).toFixed(1)} s${detail})`);
-      return result ?? true;
+      const seconds = ((Date.now() - began) / 1000).toFixed(1);
+      console.log(`ok   ${name} ${what} (${seconds} s${typeof result === 'string' ? `, ${result}` : ''})`);
+      return result;
     } catch ({ message }) {
       tally.failed += 1;
       console.log(`FAIL ${name} ${what}: ${message}`);

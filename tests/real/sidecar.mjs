@@ -7,69 +7,71 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const START_LIMIT = 10_000;
 const REQUEST_LIMIT = 10_000;
 const POLL_EVERY = 100;
-/** The whole recording is wanted, so nothing may be dropped. */
+/** Large enough to lose nothing of a recording. */
 const RING_SIZE = 8 * 1024 * 1024;
 
 export class Sidecar {
   #child;
-  #exited;
+  #exit;
   #url;
 
-  /** Starts coop with exactly this environment. */
+  /** Starts coop with this environment and nothing else in it. */
   static async start(coop, argv, { cols, rows, env, cwd }) {
     const sidecar = new Sidecar();
-    const options = ['--port', '0', '--cols', cols, '--rows', rows, '--ring-size', RING_SIZE, '--log-level', 'off'];
-    sidecar.#child = spawn(coop, [...options.map(String), '--', ...argv], { env, cwd, stdio: ['ignore', 'pipe', 'inherit'] });
-    sidecar.#exited = new Promise((resolve) => {
-      sidecar.#child.on('error', ({ message }) => resolve(message));
-      sidecar.#child.on('exit', (code, signal) => resolve(signal ?? `code ${code}`));
-    });
-    sidecar.#url = await limited(START_LIMIT, 'coop did not get ready', sidecar.#ready());
+    const options = { port: 0, cols, rows, 'ring-size': RING_SIZE, 'log-level': 'off' };
+    const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)]);
+    sidecar.#run(coop, [...args, '--', ...argv], { env, cwd, stdio: ['ignore', 'pipe', 'inherit'] });
+    sidecar.#url = await limited(sidecar.#ready(), START_LIMIT, 'coop did not get ready');
     return sidecar;
   }
 
-  /** Polls the screen until the test holds and returns it; what it showed last is in the error. */
-  async until(test, what, limit) {
+  /** Polls the screen until the test holds. The error shows the screen. */
+  async until(test, otherwise, limit) {
     const end = Date.now() + limit;
+    let screen;
+    const failed = (why) => new Error(`${why}; the screen:\n${drawn(screen)}`);
     for (;;) {
-      const screen = await this.#get('screen');
-      if (test(screen)) return screen;
-      if (Date.now() > end) throw new Error(`${what} within ${limit / 1000} s; the screen shows:\n${drawn(screen)}`);
+      screen = await this.#call('screen').catch(({ message }) => { throw failed(message); });
+      if (test(screen)) return;
+      if (Date.now() > end) throw failed(`${otherwise} within ${limit / 1000} s`);
       await sleep(POLL_EVERY);
     }
   }
 
   paste(text) {
-    return this.#post('input', { text, paste: true });
+    return this.#call('input', { text, paste: true });
   }
 
   press(...keys) {
-    return this.#post('input/keys', { keys });
+    return this.#call('input/keys', { keys });
   }
 
-  /** Returns all the command has written so far. */
+  /** Returns all that the command has written so far. */
   async output() {
     const parts = [];
-    for (let offset = 0; ;) {
-      const { data, gap, next_offset, total_written } = await this.#get(`output?offset=${offset}`);
-      if (gap) throw new Error(`the output from ${gap.from} to ${gap.to} is gone`);
-      parts.push(Buffer.from(data, 'base64'));
-      if (next_offset === total_written || next_offset === offset) return Buffer.concat(parts);
-      offset = next_offset;
+    for (let offset = 0, total = 1; offset < total;) {
+      const part = await this.#call(`output?offset=${offset}`);
+      if (part.offset !== offset) throw new Error(`the output from ${offset} to ${part.offset} is gone`);
+      parts.push(Buffer.from(part.data, 'base64'));
+      [offset, total] = [part.next_offset, part.total_written];
     }
+    return Buffer.concat(parts);
   }
 
-  shutDown() {
-    return this.#post('shutdown');
+  /** Ends command and coop and returns how coop has exited. */
+  async shutDown(limit) {
+    await this.#call('shutdown', {});
+    return limited(this.#exit, limit, 'coop did not exit');
   }
 
-  /** Returns how coop has exited. */
-  exited(limit) {
-    return limited(limit, `coop did not exit within ${limit / 1000} s`, this.#exited);
-  }
-
-  kill() {
-    this.#child.kill('SIGKILL');
+  #run(coop, args, options) {
+    const child = spawn(coop, args, options);
+    this.#child = child;
+    this.#exit = new Promise((resolve) => {
+      child.on('error', ({ message }) => resolve(message));
+      child.on('exit', (code, signal) => resolve(signal ?? `code ${code}`));
+    });
+    process.once('exit', () => child.kill());
   }
 
   async #ready() {
@@ -78,37 +80,34 @@ export class Sidecar {
       if (line.startsWith('listening http ')) url = line.slice('listening http '.length);
       if (line === 'ready') return url;
     }
-    throw new Error(`coop exited: ${await this.#exited}`);
+    throw new Error(`coop exited early: ${await this.#exit}`);
   }
 
-  #get(path) {
-    return this.#call(path, {});
-  }
-
-  #post(path, body) {
-    return this.#call(path, { method: 'POST', body: body && JSON.stringify(body), headers: { 'content-type': 'application/json' } });
-  }
-
-  async #call(path, request) {
-    const reply = await fetch(`${this.#url}/api/v1/${path}`, { ...request, signal: AbortSignal.timeout(REQUEST_LIMIT) })
-      .catch(async (error) => { throw new Error(`coop does not answer ${path}: ${error.cause ?? error}`); });
+  /** Posts the body if there is one. */
+  async #call(path, body) {
+    const headers = { 'content-type': 'application/json' };
+    const post = body && { method: 'POST', headers, body: JSON.stringify(body) };
+    const request = { ...post, signal: AbortSignal.timeout(REQUEST_LIMIT) };
+    const silent = (error) => { throw new Error(`coop does not answer ${path}: ${error.cause ?? error}`); };
+    const reply = await fetch(`${this.#url}/api/v1/${path}`, request).catch(silent);
     const text = await reply.text();
     if (!reply.ok) throw new Error(`coop says ${reply.status} to ${path}: ${text}`);
     return JSON.parse(text);
   }
 }
 
-export function drawn({ title, lines }) {
-  return [`  title: ${title}`, ...lines.map((line) => `  | ${line}`)].join('\n');
+function drawn(screen) {
+  if (screen === undefined) return '  never seen';
+  return [`title: ${screen.title}`, ...screen.lines].map((line) => `  | ${line}`).join('\n');
 }
 
-async function limited(limit, message, promise) {
-  const abort = new AbortController();
-  const late = sleep(limit, undefined, { signal: abort.signal }).then(() => { throw new Error(message); });
-  late.catch(() => {});
+async function limited(promise, limit, otherwise) {
+  const timer = new AbortController();
+  const late = sleep(limit, undefined, timer).then(() => { throw new Error(`${otherwise} within ${limit / 1000} s`); });
   try {
     return await Promise.race([promise, late]);
   } finally {
-    abort.abort();
+    late.catch(() => {});
+    timer.abort();
   }
 }

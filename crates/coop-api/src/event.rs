@@ -30,6 +30,8 @@ pub enum EventBody {
         prev: AgentState,
         /// The state now.
         next: AgentState,
+        /// The screen's sequence number at the change.
+        screen_seq: Seq,
     },
     /// The process or its terminal changed.
     Lifecycle(Lifecycle),
@@ -49,7 +51,7 @@ pub enum Lifecycle {
         /// The size now.
         size: Size,
     },
-    /// The sidecar is shutting down and has begun to stop the child.
+    /// The child is being stopped, for a shutdown or a restart.
     Stopping,
     /// The child has exited and all its output is in.
     Exited {

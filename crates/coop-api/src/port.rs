@@ -109,7 +109,12 @@ pub enum Input {
     /// Named keys, encoded by the modes the child has set when they are typed.
     Keys(Vec<String>),
     /// Text as if pasted: bracketed if the child asked for that, and cleaned of control sequences.
-    Paste(String),
+    Paste {
+        /// The text.
+        text: String,
+        /// Whether Enter follows.
+        enter: bool,
+    },
 }
 
 /// How much of an input has reached the terminal.

@@ -31,7 +31,6 @@ pub(crate) fn cat(file: &Path, path: &Path) -> anyhow::Result<()> {
 pub(crate) fn cat_when_told(file: &Path, path: &Path) -> anyhow::Result<()> {
     let bytes = fs::read(file)?;
     let mut terminal = Terminal::take(Mode::Quiet)?;
-    terminal.output.write_all(&[READY])?;
     terminal.read_byte()?;
     report::send(path, terminal.write_timed(&bytes)?)
 }

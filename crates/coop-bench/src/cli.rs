@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::feed::Core;
 use crate::lab::Effort;
+use crate::streams::Kind;
 use crate::subscribe::Pace;
 
 /// Measures coop side by side with a bare PTY and tmux, and prints ratios.
@@ -61,6 +62,9 @@ pub(crate) enum Part {
     /// Feeds a recording to a terminal core
     #[command(hide = true)]
     Feed { core: Core, file: PathBuf },
+    /// Prints one of the streams, for profilers
+    #[command(hide = true)]
+    Stream { kind: Kind, size: usize },
 }
 
 impl Cli {

@@ -71,10 +71,16 @@ pub(crate) enum News {
 }
 
 impl Output {
-    /// Subscribes, from this many bytes on or else from now on.
-    pub(crate) async fn subscribe(host: &str, from: Option<u64>) -> anyhow::Result<Self> {
-        let offset = from.map(|offset| format!("&offset={offset}")).unwrap_or_default();
-        let url = format!("ws://{host}/ws?mode=raw&binary=1{offset}");
+    pub(crate) async fn from_now_on(host: &str) -> anyhow::Result<Self> {
+        Self::subscribe(host, "mode=raw&binary=1").await
+    }
+
+    pub(crate) async fn from_the_beginning(host: &str) -> anyhow::Result<Self> {
+        Self::subscribe(host, "mode=raw&binary=1&offset=0").await
+    }
+
+    async fn subscribe(host: &str, query: &str) -> anyhow::Result<Self> {
+        let url = format!("ws://{host}/ws?{query}");
         let (socket, _) = tokio_tungstenite::client_async(url, connect(host).await?).await?;
         Ok(Self(socket))
     }

@@ -21,6 +21,7 @@ mod subscribe;
 mod table;
 mod tmux;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -41,6 +42,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Some(Part::Exit { report }) => child::exit(&report)?,
         Some(Part::Subscribe { host, count, pace }) => subscribe::run(&host, count, pace)?,
         Some(Part::Feed { core, file }) => feed::feed(core, &file)?,
+        Some(Part::Stream { kind, size }) => std::io::stdout().write_all(&streams::generate(kind, size))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -55,5 +57,5 @@ fn bench(cli: &Cli) -> anyhow::Result<ExitCode> {
     for measurement in chosen {
         measure::run(measurement, &lab, &mut table)?;
     }
-    Ok(table.end())
+    Ok(table.end()?)
 }

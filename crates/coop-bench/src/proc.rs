@@ -24,7 +24,8 @@ pub(crate) fn memory(pid: u32) -> anyhow::Result<Memory> {
 pub(crate) fn context_switches(pid: u32) -> anyhow::Result<u64> {
     let mut sum = 0;
     for task in fs::read_dir(format!("/proc/{pid}/task")).context("cannot read a process's threads")? {
-        let status = fs::read_to_string(task?.path().join("status"))?;
+        // A thread may end while we look.
+        let Ok(status) = fs::read_to_string(task?.path().join("status")) else { continue };
         sum += field(&status, "voluntary_ctxt_switches:")? + field(&status, "nonvoluntary_ctxt_switches:")?;
     }
     Ok(sum)
@@ -42,7 +43,8 @@ pub(crate) fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
 }
 
 fn field(status: &str, name: &str) -> anyhow::Result<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name} in /proc"))?;
+    let line =
+        status.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name} in /proc"))?;
     let number = line.split_whitespace().next().with_context(|| format!("nothing after {name} in /proc"))?;
     Ok(number.parse()?)
 }

@@ -25,6 +25,12 @@ impl Samples {
         sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
     }
 
+    /// Describes the median and, in brackets, the least and the most.
+    pub(crate) fn spread(&self) -> String {
+        let [least, middle, most] = [0.0, 50.0, 100.0].map(|percent| self.percentile(percent));
+        format!("{middle:.2} ({least:.2}–{most:.2})")
+    }
+
     /// Divides values measured in the same turn, so that a slow moment of the machine weighs on both.
     pub(crate) fn over(&self, reference: &Self) -> Self {
         self.0.iter().zip(&reference.0).map(|(ours, theirs)| ours / theirs).collect()
@@ -52,6 +58,7 @@ mod tests {
         assert_eq!((samples.median(), samples.percentile(99.0), samples.percentile(100.0)), (50.0, 99.0, 100.0));
         let few: Samples = [3.0, 1.0, 2.0].into_iter().collect();
         assert_eq!((few.median(), few.percentile(99.0)), (2.0, 3.0));
+        assert_eq!(few.spread(), "2.00 (1.00–3.00)");
         assert!(Samples::default().median().is_nan());
     }
 

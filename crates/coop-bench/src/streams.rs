@@ -2,8 +2,10 @@
 
 use std::io::Write;
 
+use clap::ValueEnum;
+
 /// A kind of output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
     /// Lines of ASCII.
     Plain,
@@ -139,8 +141,20 @@ fn redrawn_block(dice: &mut Dice, out: &mut Vec<u8>) {
 
 fn unicode_line(dice: &mut Dice, out: &mut Vec<u8>) {
     const WORDS: [&str; 14] = [
-        "терминал", "сообщение", "Ελληνικά", "日本語", "文字列を表示", "漢字仮名交じり", "한국어", "naïve", "cafe\u{301}",
-        "e\u{301}u\u{308}o\u{302}", "🚀✨", "👩\u{200d}💻", "├──┤", "plain",
+        "терминал",
+        "сообщение",
+        "Ελληνικά",
+        "日本語",
+        "文字列を表示",
+        "漢字仮名交じり",
+        "한국어",
+        "naïve",
+        "cafe\u{301}",
+        "e\u{301}u\u{308}o\u{302}",
+        "🚀✨",
+        "👩\u{200d}💻",
+        "├──┤",
+        "plain",
     ];
     for _ in 0..2 + dice.below(12) {
         out.extend_from_slice(dice.pick(&WORDS).as_bytes());

@@ -28,7 +28,7 @@ pub(crate) fn run(host: &str, count: usize, pace: Pace) -> anyhow::Result<()> {
     block_on(LIFE, async {
         let mut outputs = Vec::with_capacity(count);
         for _ in 0..count {
-            outputs.push(Output::subscribe(host, None).await?);
+            outputs.push(Output::from_now_on(host).await?);
         }
         say("ready")?;
         let mut readers = JoinSet::new();

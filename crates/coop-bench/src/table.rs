@@ -70,7 +70,7 @@ impl Row {
         let Self { what, ours, reference, value, goal, verdict } = self;
         let mut line = String::new();
         // Writing to a string cannot fail.
-        let _ = write!(line, "{what:<46}{ours:<24}{reference:<28}{value:<16}{goal:<12}{verdict}");
+        let _ = write!(line, "{what:<46}{ours:<24}{reference:<28}{value:<19}{goal:<10}{verdict}");
         line.truncate(line.trim_end().len());
         line
     }
@@ -84,12 +84,10 @@ impl Table {
     /// Prints the head: what the machine is like, and what was measured how.
     pub(crate) fn begin(lab: &Lab) -> io::Result<Self> {
         let cores = thread::available_parallelism().map_or(0, usize::from);
-        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        let load = load.split(' ').next().unwrap_or("?");
-        let (stream, repeats) = (lab.effort.stream as f64 / 1e6, lab.effort.repeats);
+        let (load, stream, repeats) = (load(), lab.effort.stream as f64 / 1e6, lab.effort.repeats);
         let table = Self { failures: 0 };
         table.print(&format!(
-            "{cores} cores, load {load} before we began. {stream} MB streams, medians of {repeats} turns, 200x50 terminals.\n"
+            "{cores} cores, load {load} before we began. {stream} MB streams, medians of {repeats} turns or more (least–most), 200x50 terminals.\n"
         ))?;
         let head = Row {
             what: "what".into(),
@@ -99,7 +97,7 @@ impl Table {
             goal: "goal".into(),
             verdict: "",
         };
-        table.print(&format!("{}\n{}", head.line(), "─".repeat(132)))?;
+        table.print(&format!("{}\n{}", head.line(), "─".repeat(134)))?;
         Ok(table)
     }
 
@@ -118,13 +116,20 @@ impl Table {
     }
 
     /// A missed goal may be the machine's fault; only what could not be measured fails the run.
-    pub(crate) fn end(self) -> ExitCode {
-        if self.failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    pub(crate) fn end(self) -> io::Result<ExitCode> {
+        self.print(&format!("\nload {} at the end, ours included.", load()))?;
+        Ok(if self.failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     fn print(&self, line: &str) -> io::Result<()> {
         writeln!(io::stdout().lock(), "{line}")
     }
+}
+
+/// Returns how many processes wanted a processor during the last minute.
+fn load() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ').next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

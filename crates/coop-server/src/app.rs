@@ -29,6 +29,11 @@ impl Token {
         Ok(Self(text))
     }
 
+    /// Returns the token itself, for a header.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
     /// Compares in constant time.
     pub(crate) fn matches(&self, given: &str) -> bool {
         self.0.as_bytes().ct_eq(given.as_bytes()).into()

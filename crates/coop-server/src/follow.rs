@@ -83,7 +83,7 @@ impl<A: Agents> Follower<A> {
         let mut feed = app.agents.feed(&agent)?;
         let pulse = *feed.pulse.borrow_and_update();
         let cursor = match wants.output.map(|output| output.from) {
-            Some(From::Offset(offset)) => offset,
+            Some(From::Offset(offset)) => within(offset, &pulse)?,
             Some(From::Now) | None => pulse.written,
         };
         let share = Share(wants.output.map(|_| {
@@ -101,7 +101,8 @@ impl<A: Agents> Follower<A> {
             needs_resync: wants.output.is_some_and(|output| output.resync && output.from == From::Now),
             screen: None,
             screen_due: Instant::now(),
-            events: events_after.unwrap_or(pulse.events),
+            // A number from before a restart of coop means nothing here: then everything is new.
+            events: events_after.map_or(pulse.events, |after| if after > pulse.events { Seq(0) } else { after }),
             pending: Vec::new().into_iter(),
             paid_until: Instant::now(),
             share,
@@ -109,10 +110,17 @@ impl<A: Agents> Follower<A> {
     }
 
     /// Goes back, or on, to another offset of the output.
-    pub(crate) fn replay(&mut self, offset: Offset) {
-        self.cursor = offset;
+    pub(crate) fn replay(&mut self, offset: Offset) -> Result<(), Error> {
+        self.cursor = within(offset, &self.pulse())?;
         self.needs_resync = false;
         self.feed.pulse.mark_changed();
+        Ok(())
+    }
+
+    /// Returns the number before the last event of a child that has exited.
+    pub(crate) fn last_event_of_exited(app: &App<A>) -> Result<Option<Seq>, Error> {
+        let pulse = *app.agents.feed(&app.agent()?)?.pulse.borrow();
+        Ok(pulse.ended.then(|| Seq(pulse.events.0.saturating_sub(1))))
     }
 
     /// Waits for something new. Cancel safe. Returns nothing once the session is over and everything was told.
@@ -231,4 +239,11 @@ impl<A: Agents> Follower<A> {
     pub(crate) fn pulse(&self) -> Pulse {
         *self.feed.pulse.borrow()
     }
+}
+
+fn within(offset: Offset, pulse: &Pulse) -> Result<Offset, Error> {
+    if offset > pulse.written {
+        return Err(Error::bad_request(format!("the output ends at {}; {offset} lies beyond it", pulse.written)));
+    }
+    Ok(offset)
 }

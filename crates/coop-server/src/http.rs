@@ -144,22 +144,17 @@ pub(crate) async fn input<A: Agents>(
     State(app): Shared<A>,
     Body(body): Body<InputBody>,
 ) -> Result<Json<Written>, Failure> {
-    let mut text = body.text;
-    if body.paste {
-        let pasted = type_input(&app, Input::Paste(text)).await?;
-        let entered = if body.enter { type_input(&app, Input::Keys(vec!["Enter".into()])).await? } else { NOTHING };
-        return Ok(Json(Written {
-            bytes_written: pasted.bytes_written + entered.bytes_written,
-            queued: pasted.queued + entered.queued,
-        }));
-    }
-    if body.enter {
-        text.push('\r');
-    }
-    Ok(Json(type_input(&app, Input::Bytes(text.into())).await?))
+    let InputBody { mut text, enter, paste } = body;
+    let input = if paste {
+        Input::Paste { text, enter }
+    } else {
+        if enter {
+            text.push('\r');
+        }
+        Input::Bytes(text.into())
+    };
+    Ok(Json(type_input(&app, input).await?))
 }
-
-const NOTHING: Written = Written { bytes_written: 0, queued: 0 };
 
 pub(crate) async fn keys<A: Agents>(
     State(app): Shared<A>,
@@ -238,8 +233,9 @@ pub(crate) async fn openapi() -> Json<Value> {
 
 pub(crate) async fn wrong_method(request: HttpRequest) -> Response {
     let message = format!("{} does not take {}; see /api/v1/openapi.json", request.uri().path(), request.method());
-    let error = Failure(Error::bad_request(message));
-    (StatusCode::METHOD_NOT_ALLOWED, error.into_response().into_body()).into_response()
+    let mut response = Failure(Error::bad_request(message)).into_response();
+    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    response
 }
 
 pub(crate) async fn not_found(request: HttpRequest) -> Response {

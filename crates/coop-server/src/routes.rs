@@ -41,6 +41,7 @@ const WS_QUERY: &[(&str, &str, &str)] = &[
     ("subscribe", "string", "instead of mode: a list of output, screen, state, messages, all"),
     ("binary", "boolean", "output as binary frames: 8 bytes of offset, big endian, then the bytes"),
     ("offset", "integer", "where the output is to begin; from now on without it"),
+    ("after", "integer", "the last event already known; only new ones without it"),
     ("resync", "boolean", "send the whole terminal at the beginning and after a gap"),
     ("token", "string", "the token, for clients that cannot set headers"),
 ];

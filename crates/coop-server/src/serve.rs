@@ -21,6 +21,8 @@ use crate::{grpc, http, routes};
 
 /// Connections at a time; more wait to be accepted.
 const MAX_CONNECTIONS: usize = 2048;
+/// Probes at a time.
+const MAX_PROBES: usize = 64;
 /// A client that does not finish its request's head in this time is cut off.
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
 /// How long to wait after an accept that failed, which is when the process has no descriptors left.
@@ -64,13 +66,12 @@ impl<A: Agents> Server<A> {
             Listener::Unix(_) => Peer::Unix,
         };
         let router = self.surface(surface, peer);
-        self.tasks.spawn(accept(
-            listener,
-            router,
-            self.app.shutdown.clone(),
-            self.tasks.clone(),
-            Arc::clone(&self.connections),
-        ));
+        // Probes must get through also when clients have taken every place.
+        let connections = match surface {
+            Surface::Api => Arc::clone(&self.connections),
+            Surface::Health => Arc::new(Semaphore::new(MAX_PROBES)),
+        };
+        self.tasks.spawn(accept(listener, router, self.app.shutdown.clone(), self.tasks.clone(), connections));
     }
 
     /// Returns what is served over TCP, for callers that bring their own connections.

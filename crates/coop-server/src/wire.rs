@@ -315,10 +315,10 @@ impl ServerMessage {
         }
     }
 
-    pub(crate) fn event(seq: Seq, body: &EventBody) -> Self {
+    pub(crate) fn event(body: &EventBody) -> Self {
         match body {
-            EventBody::State { prev, next } => {
-                Self::StateChange { prev: prev.as_str(), next: next.as_str(), seq, prompt: None }
+            EventBody::State { prev, next, screen_seq } => {
+                Self::StateChange { prev: prev.as_str(), next: next.as_str(), seq: *screen_seq, prompt: None }
             }
             EventBody::Lifecycle(Lifecycle::Exited { code, signal }) => Self::Exit { code: *code, signal: *signal },
             EventBody::Lifecycle(Lifecycle::Resized { size }) => Self::Resize { cols: size.cols(), rows: size.rows() },

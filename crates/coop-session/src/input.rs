@@ -13,6 +13,8 @@ use tokio::sync::oneshot;
 
 /// How much may wait for a child that does not read.
 const MAX_QUEUED: usize = 32 * 1024 * 1024;
+/// How many inputs may wait, however short.
+const MAX_ENTRIES: usize = 16 * 1024;
 /// How long a writer waits for the child to read before it is told how far its input came.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -34,7 +36,7 @@ struct Entry {
 impl InputQueue {
     /// Queues one input, whole, or refuses it.
     pub(crate) fn push(&mut self, bytes: Bytes, reply: WriteReply, now: Instant) {
-        if self.queued + bytes.len() > MAX_QUEUED {
+        if self.queued + bytes.len() > MAX_QUEUED || self.entries.len() >= MAX_ENTRIES {
             let message =
                 format!("{} bytes wait for the child, which is not reading; send less or try again later", self.queued);
             let _ = reply.send(Err(Error::new(ErrorCode::WriterBusy, message)));

@@ -54,7 +54,13 @@ impl Session {
             let modes = self.screen.modes();
             match input {
                 Input::Bytes(bytes) => Ok(bytes),
-                Input::Paste(text) => Ok(encode_paste(&text, &modes).into()),
+                Input::Paste { text, enter } => {
+                    let mut bytes = encode_paste(&text, &modes);
+                    if enter {
+                        bytes.push(b'\r');
+                    }
+                    Ok(bytes.into())
+                }
                 Input::Keys(keys) => {
                     encode_keys(&keys, &modes).map(Bytes::from).map_err(|error| Error::bad_request(error.to_string()))
                 }

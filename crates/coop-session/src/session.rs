@@ -204,7 +204,7 @@ impl Session {
         if let Err(error) = self.spawn() {
             tracing::error!(?error, "cannot start the child again");
             // What a shell says of a command it cannot run.
-            self.exit = Some(Exit { code: Some(127), signal: None });
+            self.told_exit(Exit { code: Some(127), signal: None });
         }
         self.publish();
     }
@@ -296,10 +296,14 @@ impl Session {
         }
         let exit = running.child.reap().ok().flatten().unwrap_or(Exit { code: None, signal: None });
         running.queue.fail(&Error::exited());
-        self.exit = Some(exit);
         self.screen.end_frame();
         self.frame_deadline = None;
         tracing::info!(code = exit.code, signal = exit.signal, "child exited");
+        self.told_exit(exit);
+    }
+
+    fn told_exit(&mut self, exit: Exit) {
+        self.exit = Some(exit);
         self.set_state(AgentState::Exited { code: exit.code, signal: exit.signal });
         self.record(EventBody::Lifecycle(Lifecycle::Exited { code: exit.code, signal: exit.signal }));
     }
@@ -328,7 +332,7 @@ impl Session {
     fn set_state(&mut self, next: AgentState) {
         if self.state.0 != next {
             let prev = std::mem::replace(&mut self.state, (next.clone(), self.screen.seq())).0;
-            self.record(EventBody::State { prev, next });
+            self.record(EventBody::State { prev, next, screen_seq: self.screen.seq() });
         }
     }
 

@@ -135,6 +135,7 @@ fn encode(key: Key, modifiers: Modifiers, modes: &Modes, out: &mut Vec<u8>) {
     let (clear, all) = (modes.kitty & 1 != 0 || modes.kitty & 8 != 0, modes.kitty & 8 != 0);
     match key {
         Key::Char(c) => character(c, modifiers, clear, all, out),
+        Key::Enter if modes.newline && !modifiers.any() && !all => out.extend_from_slice(b"\r\n"),
         Key::Enter => control(13, b"\r", modifiers, clear, all, out),
         Key::Tab if modifiers.shift && !clear => {
             if modifiers.alt {
@@ -251,6 +252,8 @@ mod tests {
         assert_eq!(keys("Escape Enter a Ctrl-c Shift-Enter Alt-A", kitty), {
             "\\u{1b}[27u\\ra\\u{1b}[99;5u\\u{1b}[13;2u\\u{1b}[97;3u"
         });
+        let newline = Modes { newline: true, ..Modes::default() };
+        assert_eq!(keys("Enter Alt-Enter", newline), "\\r\\n\\u{1b}\\r");
         let all = Modes { kitty: 8, ..Modes::default() };
         assert_eq!(keys("a Enter Tab", all), "\\u{1b}[97u\\u{1b}[13u\\u{1b}[9u");
     }

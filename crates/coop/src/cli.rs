@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use coop_server::Token;
 
 use crate::bridge;
 
@@ -55,12 +56,12 @@ pub(crate) struct Serve {
     /// Address to bind TCP ports to; any but loopback needs a token
     #[arg(long, env = "COOP_HOST", value_name = "ADDR", default_value = "127.0.0.1", value_parser = parse_host)]
     pub(crate) host: IpAddr,
-    /// TCP port for gRPC alone
+    /// One more TCP port, for gRPC clients
     #[arg(long, env = "COOP_GRPC_PORT", value_name = "PORT")]
     pub(crate) grpc_port: Option<u16>,
     /// Token that every request must carry
-    #[arg(long, env = "COOP_AUTH_TOKEN", value_name = "TOKEN", hide_env_values = true)]
-    pub(crate) auth_token: Option<String>,
+    #[arg(long, env = "COOP_AUTH_TOKEN", value_name = "TOKEN", hide_env_values = true, value_parser = parse_token)]
+    pub(crate) auth_token: Option<Token>,
     /// Name by which clients may address this server, beside IP addresses and localhost; may be given often
     #[arg(long, env = "COOP_ALLOW_HOST", value_name = "NAME", value_delimiter = ',')]
     pub(crate) allow_host: Vec<String>,
@@ -148,8 +149,8 @@ pub(crate) struct TargetOptions {
 #[derive(Debug, Args)]
 pub(crate) struct TokenOption {
     /// The agent's token
-    #[arg(long, env = "COOP_AUTH_TOKEN", value_name = "TOKEN", hide_env_values = true)]
-    pub(crate) auth_token: Option<String>,
+    #[arg(long, env = "COOP_AUTH_TOKEN", value_name = "TOKEN", hide_env_values = true, value_parser = parse_token)]
+    pub(crate) auth_token: Option<Token>,
 }
 
 #[derive(Debug, Args)]
@@ -214,6 +215,11 @@ impl Bridge {
     pub(crate) fn target(self) -> anyhow::Result<bridge::Target> {
         Ok(format!("{}:{}", self.kind, self.name).parse()?)
     }
+}
+
+/// The value itself is not told: it may be a mistyped secret.
+fn parse_token(text: &str) -> Result<Token, &'static str> {
+    Token::new(text)
 }
 
 fn parse_host(text: &str) -> Result<IpAddr, String> {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
+use coop_server::Token;
 use http_body_util::{BodyExt, Full};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request};
@@ -20,7 +21,7 @@ use crate::paths;
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     address: Address,
-    token: Option<String>,
+    token: Option<Token>,
 }
 
 #[derive(Clone, Debug)]
@@ -37,7 +38,7 @@ pub(crate) type WebSocket = WebSocketStream<Box<dyn Stream>>;
 
 impl Client {
     /// Returns the agent with this socket or URL, or else the one that is meant by default.
-    pub(crate) fn new(target: Option<&str>, token: Option<String>) -> anyhow::Result<Self> {
+    pub(crate) fn new(target: Option<&str>, token: Option<Token>) -> anyhow::Result<Self> {
         let address = match target {
             Some(url) if url.contains("://") => Address::Tcp(host_of(url)?),
             Some(path) => Address::Socket(path.into()),
@@ -118,8 +119,9 @@ impl Client {
     }
 }
 
-fn bearer(token: &str) -> anyhow::Result<HeaderValue> {
-    let mut value = HeaderValue::try_from(format!("Bearer {token}")).context("the token cannot stand in a header")?;
+fn bearer(token: &Token) -> anyhow::Result<HeaderValue> {
+    let mut value =
+        HeaderValue::try_from(format!("Bearer {}", token.expose())).context("the token cannot stand in a header")?;
     value.set_sensitive(true);
     Ok(value)
 }

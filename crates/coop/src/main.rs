@@ -11,6 +11,7 @@ mod paths;
 mod serve;
 mod sim;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -42,8 +43,8 @@ fn main() -> ExitCode {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the one place where errors reach a person")]
 fn fail(error: &anyhow::Error) -> ExitCode {
-    eprintln!("coop: {error:#}");
+    // There may be nobody to tell.
+    let _ = writeln!(io::stderr(), "coop: {error:#}");
     ExitCode::from(error.downcast_ref::<serve::CannotRun>().map_or(1, |error| error.code()))
 }

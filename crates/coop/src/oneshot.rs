@@ -40,11 +40,10 @@ pub(crate) async fn keys(options: Keys) -> anyhow::Result<i32> {
 }
 
 /// Says nothing when all is well, and what is not when the child does not read.
-#[expect(clippy::print_stderr, reason = "a warning for a person")]
 fn report(answer: &[u8]) -> anyhow::Result<i32> {
     let answer: Value = serde_json::from_slice(answer)?;
     if let Some(queued) = answer["queued"].as_u64() {
-        eprintln!("coop: the child is not reading; {queued} bytes wait for it");
+        writeln!(io::stderr(), "coop: the child is not reading; {queued} bytes wait for it")?;
     }
     Ok(0)
 }

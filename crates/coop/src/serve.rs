@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use anyhow::Context;
-use coop_api::{AgentId, Agents, Request, Size};
-use coop_server::{Config, Server, Token};
+use coop_api::{AgentId, Agents, Reply, Request, Size};
+use coop_server::{Config, Server};
 use coop_session::{Handle, Options, StartError};
 use coop_term::{Exit, SpawnError};
 use tokio::signal::unix::{SignalKind, signal};
@@ -44,8 +44,7 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     }
     start_log(options.log_format, options.log_level);
     let size = Size::new(options.cols, options.rows).context("--cols and --rows")?;
-    let token = options.auth_token.clone().map(Token::new).transpose();
-    let token = token.map_err(|error| anyhow::anyhow!("--auth-token: {error}"))?;
+    let token = options.auth_token.clone();
     if let Some(path) = &options.agent_config {
         std::fs::metadata(path).with_context(|| format!("cannot read --agent-config {}", path.display()))?;
     }
@@ -69,8 +68,20 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     }
     announce(&bound.lines).context("cannot write to standard output")?;
     let exit = until_done(&handle, done, &mut signals, options.linger).await;
+    let failed_bridge = options.attach.is_some() && exit.is_some_and(|exit| exit.code == Some(1));
+    let last_words = if failed_bridge { last_words(&handle).await } else { None };
     server.shut_down(FAREWELL).await;
+    if let Some(last_words) = last_words {
+        anyhow::bail!("{last_words}");
+    }
     Ok(exit.map_or(1, |exit| exit.code.or(exit.signal.map(|signal| 128 + signal)).unwrap_or(1)))
+}
+
+/// Returns the last line on the screen, where a bridge that failed says why.
+async fn last_words(handle: &Handle) -> Option<String> {
+    let Ok(Reply::Screen(screen)) = handle.call(handle.id(), Request::Screen).await else { return None };
+    let line = screen.lines.iter().rev().map(|line| line.plain()).find(|line| !line.is_empty())?;
+    Some(line.trim_start_matches("coop: ").to_owned())
 }
 
 /// Waits for the session's end, passing on what should bring it about: a signal, or the child's own exit.

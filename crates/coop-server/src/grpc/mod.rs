@@ -57,7 +57,9 @@ impl<A: Agents> Service<A> {
         wants: Wants,
         convert: impl FnMut(Item) -> Option<T> + Send + 'static,
     ) -> Result<Response<Streaming<T>>, Status> {
-        let follower = Follower::new(&self.0, wants, None).map_err(status)?;
+        // Of a child that has exited, the exit is told once more, and with it the stream ends.
+        let exited = Follower::last_event_of_exited(&self.0).map_err(status)?;
+        let follower = Follower::new(&self.0, wants, exited).map_err(status)?;
         let shutdown = self.0.shutdown.clone();
         let items = stream::unfold((follower, convert), move |(mut follower, mut convert)| {
             let shutdown = shutdown.clone();
@@ -267,10 +269,10 @@ impl<A: Agents> Coop for Service<A> {
     async fn stream_state(&self, _: Request<StreamStateRequest>) -> Result<Response<Self::StreamStateStream>, Status> {
         self.follow(Wants { output: None, screen: false, events: true }, |item| match item {
             Item::Event(event) => match event.body {
-                EventBody::State { prev, next } => Some(AgentStateEvent {
+                EventBody::State { prev, next, screen_seq } => Some(AgentStateEvent {
                     prev: prev.as_str().into(),
                     next: next.as_str().into(),
-                    seq: event.seq.0,
+                    seq: screen_seq.0,
                     prompt: None,
                 }),
                 EventBody::Lifecycle(_) => None,

@@ -78,7 +78,7 @@ pub(crate) fn frame(item: &Item, binary: bool) -> Message {
             rows: dump.size.rows(),
         }),
         Item::Screen(screen) => Message::Text(screen_text(screen)),
-        Item::Event(event) => text(&ServerMessage::event(event.seq, &event.body)),
+        Item::Event(event) => text(&ServerMessage::event(&event.body)),
         Item::Lagged { from, to } => text(&ServerMessage::Lagged { from: *from, to: *to }),
     }
 }

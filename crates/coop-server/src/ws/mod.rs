@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
@@ -20,7 +21,7 @@ use tokio::time::timeout;
 
 use crate::app::App;
 use crate::body::{MAX_BODY, Params};
-use crate::error::mapping;
+use crate::error::{Failure, mapping};
 use crate::follow::Follower;
 use crate::guard::{check_token, given_token};
 use crate::wire::ClientMessage;
@@ -29,6 +30,10 @@ pub(crate) use self::message::Subscription;
 
 /// How long a client may take to bring its token.
 const AUTH_LIMIT: Duration = Duration::from_secs(10);
+/// Clients send little, and this much is kept, and cleared, for each of them.
+const READ_BUFFER: usize = 4 * 1024;
+/// The close code for what is refused.
+const POLICY: u16 = 1008;
 /// Replies that may wait for a client that does not read; then its requests wait too.
 const REPLIES: usize = 16;
 
@@ -37,17 +42,16 @@ pub(crate) async fn upgrade<A: Agents>(
     uri: Uri,
     headers: HeaderMap,
     Params(subscription): Params<Subscription>,
-    upgrade: WebSocketUpgrade,
-) -> Response {
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Failure> {
+    let upgrade = upgrade.map_err(|error| Error::bad_request(format!("this is a WebSocket: {}", error.body_text())))?;
     let pass = match (check_token(&uri, &headers, &app.config), given_token(&uri, &headers)) {
         (Ok(()), _) => Pass::Given,
         (Err(_), None) => Pass::Awaited,
         (Err(error), Some(_)) => Pass::Refused(error),
     };
-    upgrade
-        .max_message_size(MAX_BODY)
-        .max_frame_size(MAX_BODY)
-        .on_upgrade(move |socket| serve(app, socket, subscription, pass))
+    let upgrade = upgrade.max_message_size(MAX_BODY).max_frame_size(MAX_BODY).read_buffer_size(READ_BUFFER);
+    Ok(upgrade.on_upgrade(move |socket| serve(app, socket, subscription, pass)))
 }
 
 enum Pass {
@@ -97,7 +101,7 @@ async fn await_token<A: Agents>(app: &App<A>, socket: &mut WebSocket) -> Result<
 
 /// Says why and closes.
 async fn close(mut socket: WebSocket, error: &Error) {
-    let code = mapping(error.code).close.unwrap_or(1011);
+    let code = mapping(error.code).close.unwrap_or(POLICY);
     let frame = CloseFrame { code, reason: reason(&error.message).into() };
     // The client may be gone already.
     let _ = socket.send(Message::Close(Some(frame))).await;

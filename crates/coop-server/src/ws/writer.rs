@@ -10,7 +10,7 @@ use futures_util::stream::SplitSink;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::message::frame;
+use super::message::{frame, text};
 use super::reason;
 use crate::app::App;
 use crate::error::mapping;
@@ -41,10 +41,10 @@ pub(super) async fn run<A: Agents>(
             biased;
             order = orders.recv() => match order {
                 Some(Order::Send(message)) => message,
-                Some(Order::Replay(offset)) => {
-                    follower.replay(offset);
-                    continue;
-                }
+                Some(Order::Replay(offset)) => match follower.replay(offset) {
+                    Ok(()) => continue,
+                    Err(error) => text(&error.into()),
+                },
                 Some(Order::Close(code, why)) => return close(sink, code, &why).await,
                 None => return,
             },

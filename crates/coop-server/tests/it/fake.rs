@@ -112,6 +112,7 @@ impl Fake {
         self.happen(EventBody::State {
             prev: AgentState::Unknown,
             next: AgentState::Exited { code: Some(code), signal: None },
+            screen_seq: Seq(42),
         });
         self.state.pulse.send_modify(|pulse| pulse.ended = true);
         self.happen(EventBody::Lifecycle(Lifecycle::Exited { code: Some(code), signal: None }));
@@ -156,7 +157,7 @@ impl Fake {
                 let bytes_written = match input {
                     Input::Bytes(bytes) => bytes.len(),
                     Input::Keys(keys) => keys.len(),
-                    Input::Paste(text) => text.len(),
+                    Input::Paste { text, enter } => text.len() + usize::from(enter),
                 } as u64;
                 Reply::Written(Written { bytes_written, queued: 0 })
             }

@@ -23,7 +23,7 @@ fn names(asked: &[Request]) -> Vec<String> {
                 format!("bytes {}", String::from_utf8_lossy(bytes).escape_debug())
             }
             Request::Write { input: Input::Keys(keys), .. } => format!("keys {keys:?}"),
-            Request::Write { input: Input::Paste(text), .. } => format!("paste {text}"),
+            Request::Write { input: Input::Paste { text, enter }, .. } => format!("paste {text} {enter}"),
             Request::Resize(size) => format!("resize {}x{}", size.cols(), size.rows()),
             Request::Signal(signal) => format!("signal {}", signal.as_str()),
             Request::Nudge(message) => format!("nudge {message}"),
@@ -90,7 +90,7 @@ async fn every_http_route_asks_the_port_and_answers_as_the_seed_says() {
             "POST",
             "/api/v1/input",
             json!({"text":"a","paste":true,"enter":true}),
-            "paste a keys [\"Enter\"]",
+            "paste a true",
             json!({"bytes_written":2}),
         ),
         (
@@ -347,6 +347,10 @@ async fn every_rpc_asks_the_port_and_is_answered() {
     // Streams end with the child.
     assert_eq!(timeout(LIMIT, states.message()).await.expect("in time").expect("no error"), None);
     assert_eq!(timeout(LIMIT, output.message()).await.expect("in time").expect("no error"), None);
+    let mut late = client.stream_output(StreamOutputRequest { from_offset: 1 }).await.expect("it answers").into_inner();
+    let chunk = timeout(LIMIT, late.message()).await.expect("in time").expect("no error").expect("a chunk");
+    assert_eq!(&chunk.data[..], b"ello");
+    assert_eq!(timeout(LIMIT, late.message()).await.expect("in time").expect("no error"), None);
 }
 
 #[tokio::test]

@@ -61,7 +61,7 @@ async fn an_exit_follows_the_last_output() {
         }
     };
     assert_eq!(offsets, (0..50).collect::<Vec<_>>());
-    assert_eq!(state, json!({"type":"state_change","prev":"unknown","next":"exited","seq":2,"prompt":null}));
+    assert_eq!(state, json!({"type":"state_change","prev":"unknown","next":"exited","seq":42,"prompt":null}));
     assert_eq!(next_json(&mut socket).await, json!({"type":"exit","code":3,"signal":null}));
 }
 
@@ -97,7 +97,21 @@ async fn a_lock_goes_with_its_holder() {
 #[tokio::test]
 async fn a_subscription_that_makes_no_sense_is_refused() {
     let live = Live::start(None).await;
-    let mut socket = connect(&live, "mode=everything").await;
-    let Message::Close(Some(frame)) = next(&mut socket).await else { panic!("it was not closed") };
-    assert!(frame.reason.contains("cannot be subscribed to"), "{}", frame.reason);
+    for (query, why) in [("mode=everything", "cannot be subscribed to"), ("mode=raw&offset=9", "the output ends at 0")]
+    {
+        let mut socket = connect(&live, query).await;
+        let Message::Close(Some(frame)) = next(&mut socket).await else { panic!("it was not closed") };
+        assert!(u16::from(frame.code) == 1008 && frame.reason.contains(why), "{frame:?}");
+    }
+    let mut socket = connect(&live, "mode=raw").await;
+    socket.send(Message::text(r#"{"type":"replay","offset":9}"#)).await.expect("it is open");
+    assert_eq!(next_json(&mut socket).await["code"], "BAD_REQUEST");
+}
+
+#[tokio::test]
+async fn an_event_number_from_another_life_replays_everything() {
+    let live = Live::start(None).await;
+    live.fake.happen(EventBody::Lifecycle(Lifecycle::Started { pid: 7 }));
+    let mut socket = connect(&live, "mode=state&after=4711").await;
+    assert_eq!(next_json(&mut socket).await, json!({"type":"started","pid":7}));
 }

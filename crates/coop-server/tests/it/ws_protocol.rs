@@ -13,6 +13,9 @@ const PING: u8 = 9;
 const PONG: u8 = 10;
 const FINAL: u8 = 0x80;
 
+/// First byte and payload.
+type Frame<'a> = (u8, &'a [u8]);
+
 /// A connection on which we write every byte ourselves.
 struct Raw(TcpStream);
 
@@ -145,7 +148,7 @@ async fn a_message_may_come_in_fragments_with_pings_between_and_byte_by_byte() {
 #[tokio::test]
 async fn what_the_protocol_forbids_ends_the_connection() {
     let live = Live::start(None).await;
-    let cases: &[(&str, &[(u8, &[u8])], u16)] = &[
+    let cases: &[(&str, &[Frame], u16)] = &[
         ("a ping too long", &[(FINAL | PING, &[b'x'; 126])], 1002),
         ("a ping in fragments", &[(PING, b"x")], 1002),
         ("a reserved bit", &[(FINAL | 0x40 | TEXT, JSON_PING)], 1002),

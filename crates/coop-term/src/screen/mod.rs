@@ -38,8 +38,8 @@ const MAX_STRING: usize = 64 * 1024;
 /// The controls that cancel a sequence.
 const CAN: u8 = 0x18;
 const SUB: u8 = 0x1a;
-/// How much is parsed between two looks at `MAX_STRING`.
-const STRIDE: usize = 16 * 1024;
+/// How far ahead is looked for a control that cancels, and how much is parsed between two looks at `MAX_STRING`.
+const STRIDE: usize = 4 * 1024;
 
 /// A terminal screen: feed it bytes, ask it what it shows.
 pub struct Screen {
@@ -51,6 +51,8 @@ pub struct Screen {
     silent: usize,
     /// The beginning of a character whose other bytes are still to come.
     partial: Vec<u8>,
+    /// The bytes of a control sequence that is not complete, so that a dump can hand them on.
+    unfinished: Vec<u8>,
     /// Whether we are skipping a control string that was too long.
     skipping: bool,
     /// The bytes of a synchronized frame that has not ended.
@@ -70,6 +72,7 @@ impl Screen {
             ground: true,
             silent: 0,
             partial: Vec::new(),
+            unfinished: Vec::new(),
             skipping: false,
             frame: None,
             size,
@@ -170,9 +173,20 @@ impl Screen {
         snapshot
     }
 
-    /// Returns control sequences that make a fresh terminal of this size show and do the same.
-    pub fn dump(&self) -> String {
-        self.performer.term.dump()
+    /// Returns control sequences that make a fresh terminal of this size show and do the same, also with what follows:
+    /// they end with the sequence or character that has begun and is not complete.
+    pub fn dump(&self) -> Vec<u8> {
+        let mut dump = self.performer.term.dump().into_bytes();
+        if self.frame.is_some() {
+            dump.extend_from_slice(b"\x1b[?2026h");
+        } else if self.skipping {
+            // A string whose beginning we dropped; the reader drops it too.
+            dump.extend_from_slice(b"\x1b]");
+        } else {
+            dump.extend_from_slice(&self.unfinished);
+            dump.extend_from_slice(&self.partial);
+        }
+        dump
     }
 
     /// Returns the newest `count` lines that scrolled off, oldest first.
@@ -197,68 +211,110 @@ impl Screen {
 
     /// Collects a frame until its end and then shows it at once. Returns what follows it.
     fn feed_frame<'a>(&mut self, mut frame: Vec<u8>, bytes: &'a [u8]) -> &'a [u8] {
-        let searched = frame.len().saturating_sub(FRAME_END.len() - 1);
-        let known = frame.len();
-        frame.extend_from_slice(bytes);
-        match memmem::find(&frame[searched..], FRAME_END) {
-            Some(at) => {
-                let end = searched + at + FRAME_END.len();
-                self.frame = Some(frame[..end].to_vec());
-                self.end_frame();
-                &bytes[end - known..]
-            }
-            None => {
-                let full = frame.len() > MAX_FRAME;
-                self.frame = Some(frame);
-                if full {
-                    self.end_frame();
-                }
-                &[]
-            }
+        let taken = match frame_end(&frame, bytes) {
+            Some(end) => end,
+            None => bytes.len(),
+        };
+        frame.extend_from_slice(&bytes[..taken]);
+        let over = frame.ends_with(FRAME_END) || frame.len() > MAX_FRAME;
+        self.frame = Some(frame);
+        if over {
+            self.end_frame();
         }
+        &bytes[taken..]
     }
 
-    /// Parses up to the next point of interest and returns the rest.
-    fn parse<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+    /// Parses until a frame begins or all is done, and returns the rest.
+    fn parse<'a>(&mut self, mut bytes: &'a [u8]) -> &'a [u8] {
+        while !bytes.is_empty() && self.frame.is_none() {
+            // The parser would carry out a string that these cancel, so they are kept from it.
+            let window = &bytes[..bytes.len().min(STRIDE)];
+            let mut clean = memchr::memchr2(CAN, SUB, window).unwrap_or(window.len());
+            if clean == 0 {
+                self.cancel();
+                bytes = &bytes[1..];
+            }
+            while clean > 0 && self.frame.is_none() {
+                let used = self.parse_some(&bytes[..clean]);
+                bytes = &bytes[used..];
+                clean -= used;
+            }
+        }
+        bytes
+    }
+
+    /// Handles what cancels a sequence; at plain text it does nothing.
+    fn cancel(&mut self) {
+        if !self.ground {
+            self.parser = vte::Parser::new();
+            self.performer.cancel();
+            self.unfinished.clear();
+        } else if !self.partial.is_empty() {
+            self.print_utf8(&[], false);
+        }
+        self.performer.term.last_printed = None;
+        self.skipping = false;
+        self.silent = 0;
+        self.ground = true;
+    }
+
+    /// Parses up to the next point of interest and returns how much that was.
+    fn parse_some(&mut self, bytes: &[u8]) -> usize {
         if self.skipping {
             return self.skip_string(bytes);
         }
         if self.ground {
             let used = self.parse_ground(bytes);
             if used > 0 {
-                return &bytes[used..];
+                return used;
             }
         }
-        let window = &bytes[..bytes.len().min(STRIDE)];
-        // The parser would carry out a string that these cancel, so they are kept from it.
-        let window = match memchr::memchr2(CAN, SUB, window) {
-            Some(0) => {
-                self.parser = vte::Parser::new();
-                self.performer.cancel();
-                self.silent = 0;
-                self.ground = true;
-                return &bytes[1..];
-            }
-            Some(at) => &window[..at],
-            None => window,
-        };
         self.performer.active = false;
         self.performer.at_ground = false;
-        let used = self.parser.advance_until_terminated(&mut self.performer, window);
+        if bytes[0] == 0x1b {
+            // It ends whatever was under way.
+            self.unfinished.clear();
+        }
+        let (sequence, complete) = self.clip_csi(bytes);
+        let used = self.parser.advance_until_terminated(&mut self.performer, sequence);
+        if complete && used == sequence.len() && !self.performer.at_ground {
+            // One that makes no sense, which the parser leaves without a word.
+            self.parser = vte::Parser::new();
+            self.performer.at_ground = true;
+        }
         self.ground = self.performer.at_ground;
+        if self.ground {
+            self.unfinished.clear();
+        } else {
+            self.unfinished.extend_from_slice(&bytes[..used]);
+        }
         if self.performer.active {
             self.silent = 0;
         } else {
             self.silent += used;
             if self.silent > MAX_STRING {
                 self.parser = vte::Parser::new();
+                self.unfinished.clear();
                 self.skipping = true;
             }
         }
         if mem::take(&mut self.performer.frame_began) {
             self.frame = Some(Vec::new());
         }
-        &bytes[used..]
+        used
+    }
+
+    /// Cuts off what follows a control sequence that ends in these bytes, and tells whether one does.
+    fn clip_csi<'a>(&self, bytes: &'a [u8]) -> (&'a [u8], bool) {
+        if !self.unfinished.iter().chain(bytes).take(2).eq(b"\x1b[") {
+            return (bytes, false);
+        }
+        let from = 2_usize.saturating_sub(self.unfinished.len());
+        match bytes[from..].iter().position(|byte| matches!(byte, 0x40..=0x7e | 0x1b)) {
+            Some(at) if bytes[from + at] == 0x1b => (&bytes[..from + at], false),
+            Some(at) => (&bytes[..=from + at], true),
+            None => (bytes, false),
+        }
     }
 
     /// Handles what needs no parser: text, whole characters and single controls. Returns how many bytes that was.
@@ -323,17 +379,14 @@ impl Screen {
         }
     }
 
-    fn skip_string<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
-        match bytes.iter().position(|byte| matches!(*byte, 0x07 | CAN | SUB | 0x1b)) {
-            Some(at) => {
-                self.skipping = false;
-                self.silent = 0;
-                self.ground = true;
-                // ESC begins the string's own end, or the next sequence; the others are over with themselves.
-                if bytes[at] == 0x1b { &bytes[at..] } else { &bytes[at + 1..] }
-            }
-            None => &[],
-        }
+    /// Drops a string that was too long, up to its end. Returns how much that was.
+    fn skip_string(&mut self, bytes: &[u8]) -> usize {
+        let Some(at) = memchr::memchr2(0x07, 0x1b, bytes) else { return bytes.len() };
+        self.skipping = false;
+        self.silent = 0;
+        self.ground = true;
+        // ESC begins the string's own end, or the next sequence; a bell is over with itself.
+        if bytes[at] == 0x1b && at > 0 { at } else { at + usize::from(bytes[at] == 0x07) }
     }
 
     /// Prints text, carriage returns and line feeds without the parser.
@@ -358,6 +411,15 @@ impl Screen {
             }
         }
     }
+}
+
+/// Returns how many of the bytes belong to a frame that ends in them; its end may have begun before them.
+fn frame_end(frame: &[u8], bytes: &[u8]) -> Option<usize> {
+    let most = FRAME_END.len() - 1;
+    let before = &frame[frame.len().saturating_sub(most)..];
+    let joint = [before, &bytes[..bytes.len().min(most)]].concat();
+    let across = memmem::find(&joint, FRAME_END).map(|at| at + FRAME_END.len() - before.len());
+    across.or_else(|| memmem::find(bytes, FRAME_END).map(|at| at + FRAME_END.len()))
 }
 
 /// Returns how many bytes at the front are printable ASCII or line ends.

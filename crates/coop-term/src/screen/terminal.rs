@@ -447,11 +447,15 @@ impl Terminal {
     /// Writes one cell at the cursor. Half of a wide character that loses its other half becomes blank.
     fn put(&mut self, c: char, flags: Flags) {
         let Point { line, column } = self.grid.cursor.point;
-        if !flags.contains(Flags::WIDE_CHAR_SPACER) {
-            self.split_wide(line, column.0);
-        }
-        self.split_wide(line, column.0 + 1);
         let template = self.grid.cursor.template;
+        let cell = &mut self.grid[line][column];
+        let was = cell.flags;
+        if was.intersects(Flags::WIDE_CHAR | Flags::WIDE_CHAR_SPACER) {
+            if !flags.contains(Flags::WIDE_CHAR_SPACER) {
+                self.split_wide(line, column.0);
+            }
+            self.split_wide(line, column.0 + 1);
+        }
         self.grid[line][column] = Cell { c, flags: template.flags | flags, ..template };
     }
 

@@ -9,6 +9,7 @@ mod local;
 mod paint;
 mod view;
 
+use std::io::{self, Write};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -30,6 +31,8 @@ use crate::client::{Client, WebSocket};
 
 /// Painted at most this often.
 const FRAME: Duration = Duration::from_millis(16);
+/// A frame that takes longer is shown as far as it came.
+const FRAME_PATIENCE: Duration = Duration::from_millis(150);
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(5);
 
@@ -78,12 +81,12 @@ pub(crate) async fn run(options: Attach) -> anyhow::Result<i32> {
 
 const QUERY: &str = "mode=raw&binary=1&resync=1";
 
-#[expect(clippy::print_stderr, reason = "the last word to a person")]
 fn say(code: Option<i32>, client: &Client) {
-    match code {
-        Some(code) => eprintln!("[the agent exited with code {code}]"),
-        None => eprintln!("[detached; `coop attach {}` comes back]", client.name()),
-    }
+    // The terminal may be gone.
+    let _ = match code {
+        Some(code) => writeln!(io::stderr(), "[the agent exited with code {code}]"),
+        None => writeln!(io::stderr(), "[detached; `coop attach {}` comes back]", client.name()),
+    };
 }
 
 /// What a person does.
@@ -157,47 +160,72 @@ async fn watch(
     let mut view = View::default();
     let mut paint_at: Option<Instant> = None;
     let mut painted = Instant::now();
+    let mut frame_until: Option<Instant> = None;
+    let mut exited: Option<i32> = None;
     painter.forget();
     painter.status(String::new());
-    if !read_only {
-        socket.send(resize(local.size()?)).await?;
-    }
+    let mut to_send = if read_only { None } else { Some(resize(local.size()?)) };
     loop {
+        if let Some(message) = to_send.take()
+            && let Err(error) = socket.send(message).await
+        {
+            return Ok(Outcome::Lost(error.to_string()));
+        }
         tokio::select! {
             message = socket.next() => {
-                let message = match message {
-                    Some(Ok(message)) => message,
-                    Some(Err(error)) => return Ok(Outcome::Lost(error.to_string())),
-                    None => return Ok(Outcome::Lost("the connection is closed".to_owned())),
+                let news = match message {
+                    Some(Ok(message)) => view.take(message)?,
+                    Some(Err(error)) => News::Closed(error.to_string()),
+                    None => News::Closed("the connection is closed".to_owned()),
                 };
-                match view.take(message)? {
+                match news {
                     News::Nothing => {}
-                    News::Shown => paint_at = paint_at.or(Some(painted + FRAME)),
+                    News::Shown => {
+                        let open = view.screen().is_some_and(|screen| screen.frame_is_open());
+                        frame_until = open.then(|| frame_until.unwrap_or_else(|| Instant::now() + FRAME_PATIENCE));
+                        paint_at = paint_at.or(Some(painted + FRAME));
+                    }
                     News::Said(text) => {
                         painter.status(text);
                         paint_at = paint_at.or(Some(painted + FRAME));
                     }
-                    News::Exited(code) => return Ok(Outcome::Exited(code)),
-                    News::Closed(why) => return Ok(Outcome::Lost(why)),
+                    // A sidecar that lingers may start it again; one that does not closes the connection now.
+                    News::Exited(code) => {
+                        exited = Some(code);
+                        painter.status(format!("the agent exited with code {code}"));
+                        paint_at = paint_at.or(Some(painted + FRAME));
+                    }
+                    News::Started => {
+                        exited = None;
+                        painter.status(String::new());
+                    }
+                    News::Closed(why) => return Ok(exited.map_or(Outcome::Lost(why), Outcome::Exited)),
                 }
             }
             act = person.next() => match act {
                 Act::Leave(bytes) => {
                     if !read_only && !bytes.is_empty() {
-                        socket.send(Message::Binary(bytes.into())).await?;
+                        let _ = socket.send(Message::Binary(bytes.into())).await;
                     }
-                    return Ok(Outcome::Detached);
+                    return Ok(exited.map_or(Outcome::Detached, Outcome::Exited));
                 }
                 Act::Type(_) if read_only => {}
-                Act::Type(bytes) => socket.send(Message::Binary(bytes.into())).await?,
+                Act::Type(bytes) => to_send = Some(Message::Binary(bytes.into())),
                 Act::Resize => {
                     painter.forget();
                     if !read_only {
-                        socket.send(resize(local.size()?)).await?;
+                        to_send = Some(resize(local.size()?));
                     }
                     paint_at = paint_at.or(Some(Instant::now()));
                 }
             },
+            () = sleep_until(frame_until.unwrap_or_else(Instant::now)), if frame_until.is_some() => {
+                frame_until = None;
+                if let Some(screen) = view.screen() {
+                    screen.end_frame();
+                }
+                paint_at = paint_at.or(Some(painted + FRAME));
+            }
             () = sleep_until(paint_at.unwrap_or_else(Instant::now)), if paint_at.is_some() => {
                 paint_at = None;
                 painted = Instant::now();

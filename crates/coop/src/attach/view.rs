@@ -19,7 +19,9 @@ pub(super) enum News {
     Nothing,
     Shown,
     Said(String),
+    /// Its exit code; it may be started again.
     Exited(i32),
+    Started,
     Closed(String),
 }
 
@@ -43,6 +45,7 @@ enum FromServer {
         message: String,
     },
     Stopping,
+    Started,
     #[serde(other)]
     Other,
 }
@@ -85,6 +88,7 @@ impl View {
             FromServer::Exit { code, signal } => News::Exited(code.or(signal.map(|signal| 128 + signal)).unwrap_or(1)),
             FromServer::Error { message } => News::Said(message),
             FromServer::Stopping => News::Said("the agent is being stopped".to_owned()),
+            FromServer::Started => News::Started,
             FromServer::Other => News::Nothing,
         })
     }

@@ -101,6 +101,26 @@ fn the_agents_exit_code_is_passed_on() {
 }
 
 #[test]
+fn a_restart_is_watched_to_its_end() {
+    let sidecar = Sidecar::start(&["--linger", "forever", "--", "sh", "-c", "echo up $$; read line; exit 5"]);
+    let mut terminal = Terminal::run(&sidecar, &[]);
+    let first = terminal.see("up");
+    assert_eq!(sidecar.ask("POST", "/api/v1/restart", "").0, 200);
+    let pid = loop {
+        let (_, status) = sidecar.ask("GET", "/api/v1/status", "");
+        if status["epoch"] == 2 {
+            break status["pid"].to_string();
+        }
+    };
+    terminal.see(&format!("up {pid}"));
+    terminal.type_text("go\r");
+    let last = terminal.see("the agent exited with code 5");
+    assert_ne!(first.lines().next(), last.lines().next(), "it is another process");
+    terminal.type_text("\x1d");
+    assert_eq!(wait_for(&mut terminal.child), 5);
+}
+
+#[test]
 fn a_watcher_types_and_resizes_nothing() {
     let sidecar = Sidecar::start(&["--cols", "40", "--rows", "5", "--", "sh", "-c", "echo up; cat"]);
     let mut terminal = Terminal::run(&sidecar, &["--read-only", "--detach-key", "Ctrl-a"]);

@@ -97,6 +97,20 @@ fn an_existing_tmux_session_is_shown_as_in_the_examples() {
 }
 
 #[test]
+fn a_session_that_is_not_there_is_told_on_standard_error() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (target, sentence) in [("tmux:nope", "tmux"), ("screen:nope", "screen")] {
+        let mut command = crate::tool::coop(folder.path());
+        command.env("TMUX_TMPDIR", folder.path()).env("SCREENDIR", folder.path());
+        let (code, _, err) = run(command.args(["--attach", target, "--log-level", "off"]));
+        assert!(
+            code == 1 && err.starts_with("coop: ") && err.contains(sentence) && err.contains("nope"),
+            "{code} {err}"
+        );
+    }
+}
+
+#[test]
 fn clients_ask_as_in_the_examples() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let sidecar = example("coop --port 8080 -- cat", &agents(folder.path()));
