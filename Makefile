@@ -46,8 +46,8 @@ test-grpc: deps ## The gRPC service by reflection, with buf
 	$(CARGO) build -p coop
 	tests/tools/buf.sh target/debug/coop $(TOOLS)/bin/buf
 
-test-fuzz: deps ## A minute of fuzzing
-	tools/fuzz.sh $(TOOLS) 30
+test-fuzz: deps ## A minute of fuzzing, always from the same seed
+	tools/fuzz.sh $(TOOLS) 30 1
 
 fuzz: deps ## Fuzzing for as long as FUZZ_SECONDS says, for each target
 	tools/fuzz.sh $(TOOLS) $${FUZZ_SECONDS:-3600}

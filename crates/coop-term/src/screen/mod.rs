@@ -271,7 +271,9 @@ impl Screen {
         }
         self.performer.active = false;
         self.performer.at_ground = false;
-        if bytes[0] == 0x1b {
+        let begins_anew = bytes[0] == 0x1b;
+        self.performer.string_is_older = begins_anew;
+        if begins_anew {
             // It ends whatever was under way.
             self.unfinished.clear();
         }
@@ -286,7 +288,8 @@ impl Screen {
         if self.ground {
             self.unfinished.clear();
         } else {
-            self.unfinished.extend_from_slice(&bytes[..used]);
+            // Controls within a sequence are obeyed at once, so they are not to be obeyed again.
+            self.unfinished.extend(bytes[..used].iter().filter(|&&byte| byte >= 0x20 || byte == 0x1b));
         }
         if self.performer.active {
             self.silent = 0;
@@ -304,14 +307,28 @@ impl Screen {
         used
     }
 
-    /// Cuts off what follows a control sequence that ends in these bytes, and tells whether one does.
+    /// Cuts off what follows the sequence that is under way, and tells whether it is a control sequence that is complete.
     fn clip_csi<'a>(&self, bytes: &'a [u8]) -> (&'a [u8], bool) {
-        if !self.unfinished.iter().chain(bytes).take(2).eq(b"\x1b[") {
-            return (bytes, false);
-        }
-        let from = 2_usize.saturating_sub(self.unfinished.len());
-        match bytes[from..].iter().position(|byte| matches!(byte, 0x40..=0x7e | 0x1b)) {
-            Some(at) if bytes[from + at] == 0x1b => (&bytes[..from + at], false),
+        // ESC begins anew wherever it stands.
+        let bytes = match memchr::memchr(0x1b, &bytes[1..]) {
+            Some(at) => &bytes[..=at],
+            None => bytes,
+        };
+        // What is obeyed at once, or ignored, may also stand between the first two bytes of a sequence.
+        let means = |byte: &u8| matches!(byte, 0x20..=0x7e);
+        let bracket_from = |from: usize| {
+            let at = from + bytes.get(from..)?.iter().position(means)?;
+            (bytes[at] == b'[').then_some(at + 1)
+        };
+        let from = match &self.unfinished[..] {
+            [] => bracket_from(1),
+            [_, known @ ..] => match known.iter().find(|byte| means(byte)) {
+                Some(second) => (*second == b'[').then_some(0),
+                None => bracket_from(0),
+            },
+        };
+        let Some(from) = from else { return (bytes, false) };
+        match bytes[from..].iter().position(|byte| matches!(byte, 0x40..=0x7e)) {
             Some(at) => (&bytes[..=from + at], true),
             None => (bytes, false),
         }

@@ -23,6 +23,8 @@ pub(super) struct Performer {
     /// Set when a synchronized frame has begun.
     pub(super) frame_began: bool,
     dcs: Option<Dcs>,
+    /// Whether the string under way began before the bytes that are being parsed.
+    pub(super) string_is_older: bool,
 }
 
 struct Dcs {
@@ -33,7 +35,7 @@ struct Dcs {
 
 impl Performer {
     pub(super) fn new(term: Terminal) -> Self {
-        Self { term, active: false, at_ground: true, frame_began: false, dcs: None }
+        Self { term, active: false, at_ground: true, frame_began: false, dcs: None, string_is_older: false }
     }
 
     /// Forgets a control string that is under way.
@@ -236,6 +238,7 @@ impl Perform for Performer {
 
     fn hook(&mut self, _params: &Params, intermediates: &[u8], ignore: bool, action: char) {
         self.active = true;
+        self.string_is_older = false;
         self.dcs = (!ignore).then(|| Dcs { intermediates: intermediates.to_vec(), action, data: Vec::new() });
     }
 
@@ -251,6 +254,8 @@ impl Perform for Performer {
 
     fn unhook(&mut self) {
         self.active = true;
+        // Ended by the eight-bit ST. The ESC of the other one comes as the first byte of what is parsed.
+        self.at_ground = !self.string_is_older;
         if let Some(dcs) = self.dcs.take() {
             match (dcs.action, dcs.intermediates.as_slice()) {
                 ('q', [b'$']) => self.term.report_setting(&dcs.data),

@@ -101,6 +101,16 @@ fn an_endless_control_string_costs_little_and_hides_nothing_after_it() {
     assert_eq!(&*screen.snapshot().title, "title");
 }
 
+/// Found by the fuzzer: a control within an unfinished sequence was obeyed again when a dump was reloaded.
+#[test]
+fn a_control_within_a_sequence_is_obeyed_once() {
+    for bytes in [&b"0\x1b\xe8\n"[..], b"\x1b\x1e[,1u\xf3[", b"\x1b\x1b[?2-26l[A'", b"\x1b\xff[$?\x1eJ\xba"] {
+        let mut original = screen(10, 4, bytes);
+        let mut copy = screen(10, 4, &original.dump());
+        assert_eq!(look(&mut copy), look(&mut original), "{bytes:?}");
+    }
+}
+
 #[test]
 fn only_changed_rows_are_new() {
     let mut screen = screen(10, 3, b"one\r\ntwo\r\nthree");
