@@ -2,7 +2,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use coop_api::{AgentId, Agents, Error, ErrorCode, Reply, Request, Screen, WriterId};
+use coop_api::{
+    AgentId, AgentReport, Agents, Delivery, Error, ErrorCode, Health, Input, Line, Reply, Request, Screen, Status,
+    WriterId, Written,
+};
 use subtle::ConstantTimeEq;
 use tokio_util::sync::CancellationToken;
 
@@ -45,6 +48,18 @@ impl fmt::Debug for Token {
         f.write_str("Token(…)")
     }
 }
+
+/// Asks and takes the reply apart; one of another kind is the agent's fault, not the caller's.
+macro_rules! ask {
+    ($app:expr, $request:expr, $kind:path) => {
+        match $app.call($request).await? {
+            $kind(reply) => Ok(reply),
+            _ => Err(Error::internal("the agent gave a reply of the wrong kind")),
+        }
+    };
+}
+
+pub(crate) use ask;
 
 /// What all connections share.
 pub(crate) struct App<A> {
@@ -89,15 +104,32 @@ impl<A: Agents> App<A> {
         self.agents.call(&agent, request).await
     }
 
-    pub(crate) async fn screen(&self) -> Result<Arc<Screen>, Error> {
-        expect(self.call(Request::Screen).await?, |reply| match reply {
-            Reply::Screen(screen) => Some(screen),
-            _ => None,
-        })
+    pub(crate) async fn health(&self) -> Result<Health, Error> {
+        ask!(self, Request::Health, Reply::Health)
     }
-}
 
-/// Takes the reply apart; one of another kind is the agent's fault, not the caller's.
-pub(crate) fn expect<T>(reply: Reply, pick: impl FnOnce(Reply) -> Option<T>) -> Result<T, Error> {
-    pick(reply).ok_or_else(|| Error::internal("the agent gave a reply of the wrong kind"))
+    pub(crate) async fn status(&self) -> Result<Status, Error> {
+        ask!(self, Request::Status, Reply::Status)
+    }
+
+    pub(crate) async fn screen(&self) -> Result<Arc<Screen>, Error> {
+        ask!(self, Request::Screen, Reply::Screen)
+    }
+
+    pub(crate) async fn history(&self, count: usize) -> Result<Vec<Line>, Error> {
+        ask!(self, Request::History(count), Reply::History)
+    }
+
+    pub(crate) async fn agent_state(&self) -> Result<AgentReport, Error> {
+        ask!(self, Request::AgentState, Reply::AgentState)
+    }
+
+    pub(crate) async fn write(&self, writer: WriterId, input: Input) -> Result<Written, Error> {
+        ask!(self, Request::Write { writer, input }, Reply::Written)
+    }
+
+    /// Delivers a nudge or an answer.
+    pub(crate) async fn deliver(&self, request: Request) -> Result<Delivery, Error> {
+        ask!(self, request, Reply::Delivery)
+    }
 }

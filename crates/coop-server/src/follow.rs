@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use coop_api::{AgentId, Agents, Chunk, Dump, Error, Event, Feed, Offset, Pulse, Read, Reply, Request, Screen, Seq};
 use tokio::time::sleep_until;
 
-use crate::app::{App, expect};
+use crate::app::{App, ask};
 
 /// Screens are sent at most this often.
 const SCREEN_PACE: Duration = Duration::from_millis(50);
@@ -206,24 +206,15 @@ impl<A: Agents> Follower<A> {
     }
 
     async fn dump(&self) -> Result<Dump, Error> {
-        expect(self.call(Request::Dump).await?, |reply| match reply {
-            Reply::Dump(dump) => Some(dump),
-            _ => None,
-        })
+        ask!(self, Request::Dump, Reply::Dump)
     }
 
     async fn screen(&self) -> Result<Arc<Screen>, Error> {
-        expect(self.call(Request::Screen).await?, |reply| match reply {
-            Reply::Screen(screen) => Some(screen),
-            _ => None,
-        })
+        ask!(self, Request::Screen, Reply::Screen)
     }
 
     async fn load_events(&mut self) -> Result<Option<(Seq, Seq)>, Error> {
-        let page = expect(self.call(Request::Events(self.events)).await?, |reply| match reply {
-            Reply::Events(page) => Some(page),
-            _ => None,
-        })?;
+        let page = ask!(self, Request::Events(self.events), Reply::Events)?;
         if let Some(last) = page.events.last() {
             self.events = last.seq;
         }

@@ -13,7 +13,7 @@ use coop_api::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::app::{App, expect};
+use crate::app::App;
 use crate::body::{Body, Params};
 use crate::error::Failure;
 use crate::guard::is_grpc;
@@ -28,18 +28,12 @@ type Shared<A> = State<Arc<App<A>>>;
 const MAX_OUTPUT: usize = 1024 * 1024;
 
 pub(crate) async fn health<A: Agents>(State(app): Shared<A>) -> Result<Json<HealthBody>, Failure> {
-    let health = expect(app.call(Request::Health).await?, |reply| match reply {
-        Reply::Health(health) => Some(health),
-        _ => None,
-    })?;
+    let health = app.health().await?;
     Ok(Json(HealthBody::new(health, app.ws_clients())))
 }
 
 pub(crate) async fn status<A: Agents>(State(app): Shared<A>) -> Result<Json<StatusBody>, Failure> {
-    let status = expect(app.call(Request::Status).await?, |reply| match reply {
-        Reply::Status(status) => Some(status),
-        _ => None,
-    })?;
+    let status = app.status().await?;
     Ok(Json(StatusBody::new(status, app.ws_clients())))
 }
 
@@ -87,10 +81,7 @@ pub(crate) async fn screen_text<A: Agents>(
 ) -> Result<String, Failure> {
     let mut text = String::new();
     if params.scrollback > 0 {
-        let lines = expect(app.call(Request::History(params.scrollback)).await?, |reply| match reply {
-            Reply::History(lines) => Some(lines),
-            _ => None,
-        })?;
+        let lines = app.history(params.scrollback).await?;
         lines.iter().for_each(|line| push_line(&mut text, line.plain()));
     }
     text_lines(&*app.screen().await?).iter().for_each(|line| push_line(&mut text, line));
@@ -166,10 +157,7 @@ pub(crate) async fn keys<A: Agents>(
 /// Types as a writer of its own, who holds the terminal for just this input.
 pub(crate) async fn type_input<A: Agents>(app: &App<A>, input: Input) -> Result<Written, Error> {
     let writer = app.new_writer();
-    expect(app.call(Request::Write { writer, input }).await?, |reply| match reply {
-        Reply::Written(written) => Some(written),
-        _ => None,
-    })
+    app.write(writer, input).await
 }
 
 pub(crate) async fn resize<A: Agents>(State(app): Shared<A>, Body(size): Body<Size>) -> Result<Json<Size>, Failure> {
@@ -198,10 +186,7 @@ fn done(reply: Result<Reply, Error>) -> Result<Json<Delivered>, Failure> {
 }
 
 pub(crate) async fn agent_state<A: Agents>(State(app): Shared<A>) -> Result<Json<AgentBody>, Failure> {
-    let report = expect(app.call(Request::AgentState).await?, |reply| match reply {
-        Reply::AgentState(report) => Some(report),
-        _ => None,
-    })?;
+    let report = app.agent_state().await?;
     Ok(Json(report.into()))
 }
 
@@ -220,10 +205,7 @@ pub(crate) async fn respond<A: Agents>(
 }
 
 async fn deliver<A: Agents>(app: &App<A>, request: Request) -> Result<Json<Delivery>, Failure> {
-    let delivery = expect(app.call(request).await?, |reply| match reply {
-        Reply::Delivery(delivery) => Some(delivery),
-        _ => None,
-    })?;
+    let delivery = app.deliver(request).await?;
     Ok(Json(delivery))
 }
 

@@ -103,12 +103,7 @@ impl Session {
                 // Every handle is gone: nobody can watch or steer the child any more.
                 Wake::Mail(None) => self.begin_stop(AfterStop::ShutDown),
                 Wake::Output(output) => self.take_output(output),
-                Wake::Writable => {
-                    self.write();
-                    // A terminal that is hung up claims to be writable and takes nothing. Without this the runtime
-                    // would never get to see why: that the child has ended.
-                    tokio::task::yield_now().await;
-                }
+                Wake::Writable => self.write(),
                 Wake::Ended => self.child_ended(),
                 Wake::Deadline => self.deadline_passed(),
             }
@@ -132,6 +127,8 @@ impl Session {
                 () = on(deadline.map(|deadline| sleep_until(deadline.into()))) => Wake::Deadline,
             };
         };
+        // A hung-up terminal claims to be writable for ever and takes nothing: writing to it, this loop would spin and
+        // never let the runtime see that the child has ended.
         let wants = Wants { output: !*at_end, writable: !queue.is_empty() && !*at_end, end: drain_until.is_none() };
         tokio::select! {
             mail = self.mail.recv(), if !mail_closed || self.stop.is_none() => Wake::Mail(mail),

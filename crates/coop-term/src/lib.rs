@@ -13,7 +13,7 @@ mod screen;
 mod width;
 
 pub use keys::{KeyError, encode_keys, encode_paste};
-pub use process::{Exit, Target, end_session};
+pub use process::{Exit, Target};
 pub use pty::{Child, ChildEvent, Command, SpawnError, Wants};
 pub use ring::Ring;
 pub use screen::Screen;

@@ -23,7 +23,7 @@ pub enum Target {
 }
 
 /// Sends a signal to every process of a session that still lives.
-pub fn end_session(leader: Pid, signal: Signal) {
+fn signal_session(leader: Pid, signal: Signal) {
     for pid in session_members(leader) {
         // It may have ended meanwhile.
         let _ = kill_process(pid, signal);
@@ -34,7 +34,7 @@ pub(crate) fn signal(leader: Pid, signal: Signal, target: Target) -> rustix::io:
     match target {
         Target::Group => kill_process_group(leader, signal),
         Target::Session => {
-            end_session(leader, signal);
+            signal_session(leader, signal);
             Ok(())
         }
     }

@@ -1,8 +1,8 @@
 //! Reads a terminal on a thread of its own.
 //!
 //! The kernel's buffer of a terminal is small: a child that floods it waits whenever nobody reads. So reading must not
-//! wait for the screen to be drawn. Measured, one thread for both gave 0.78 of a bare drain, two give more than 0.9
-//! (`make bench`).
+//! wait for the screen to be drawn. What it brings on plain text is not settled: `make bench` gave 0.69 to 0.87 of a bare
+//! drain in four runs on a noisy machine, and a single thread was last compared when the screen was slower.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;

@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status};
 
 use self::proto::coop_server::{Coop, CoopServer};
 use self::proto::*;
-use crate::app::{App, expect};
+use crate::app::App;
 use crate::error::status;
 use crate::follow::{Follower, From, Item, Output, Wants};
 use crate::http::type_input;
@@ -102,11 +102,7 @@ impl<A: Agents> Coop for Service<A> {
     type StreamStateStream = Streaming<AgentStateEvent>;
 
     async fn get_health(&self, _: Request<GetHealthRequest>) -> Result<Response<GetHealthResponse>, Status> {
-        let health = expect(self.ask(Ask::Health).await?, |reply| match reply {
-            Reply::Health(health) => Some(health),
-            _ => None,
-        })
-        .map_err(status)?;
+        let health = self.0.health().await.map_err(status)?;
         Ok(Response::new(GetHealthResponse {
             status: health.state.as_str().into(),
             pid: health.pid.map(|pid| pid as i32),
@@ -134,11 +130,7 @@ impl<A: Agents> Coop for Service<A> {
     }
 
     async fn get_status(&self, _: Request<GetStatusRequest>) -> Result<Response<GetStatusResponse>, Status> {
-        let known = expect(self.ask(Ask::Status).await?, |reply| match reply {
-            Reply::Status(status) => Some(status),
-            _ => None,
-        })
-        .map_err(status)?;
+        let known = self.0.status().await.map_err(status)?;
         Ok(Response::new(GetStatusResponse {
             state: known.state.as_str().into(),
             pid: known.pid.map(|pid| pid as i32),
@@ -228,11 +220,7 @@ impl<A: Agents> Coop for Service<A> {
         &self,
         _: Request<GetAgentStateRequest>,
     ) -> Result<Response<GetAgentStateResponse>, Status> {
-        let report = expect(self.ask(Ask::AgentState).await?, |reply| match reply {
-            Reply::AgentState(report) => Some(report),
-            _ => None,
-        })
-        .map_err(status)?;
+        let report = self.0.agent_state().await.map_err(status)?;
         Ok(Response::new(GetAgentStateResponse {
             agent: report.agent,
             state: report.state.as_str().into(),
@@ -284,11 +272,7 @@ impl<A: Agents> Coop for Service<A> {
 
 impl<A: Agents> Service<A> {
     async fn deliver(&self, request: Ask) -> Result<coop_api::Delivery, Status> {
-        expect(self.ask(request).await?, |reply| match reply {
-            Reply::Delivery(delivery) => Some(delivery),
-            _ => None,
-        })
-        .map_err(status)
+        self.0.deliver(request).await.map_err(status)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::ws::{Message, WebSocket};
-use coop_api::{Agents, Error, Input, Reply, Request, WriterId};
+use coop_api::{Agents, Error, Input, Request, WriterId};
 use futures_util::StreamExt;
 use futures_util::stream::SplitStream;
 use tokio::sync::mpsc;
@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite;
 
 use super::message::text;
 use super::writer::Order;
-use crate::app::{App, expect};
+use crate::app::App;
 use crate::error::mapping;
 use crate::wire::{ClientMessage, ServerMessage, from_base64};
 
@@ -99,10 +99,7 @@ async fn handle<A: Agents>(app: &App<A>, message: ClientMessage, writer: WriterI
             return Ok(Some(Order::Send(Message::Text(super::message::screen_text(&screen)))));
         }
         ClientMessage::StateRequest {} => {
-            let report = expect(app.call(Request::AgentState).await?, |reply| match reply {
-                Reply::AgentState(report) => Some(report),
-                _ => None,
-            })?;
+            let report = app.agent_state().await?;
             let state = report.state.as_str();
             ServerMessage::StateChange { prev: state, next: state, seq: report.since_seq, prompt: None }
         }
@@ -133,10 +130,7 @@ async fn write<A: Agents>(
     input: Input,
     id: Option<u64>,
 ) -> Result<Option<Order>, Error> {
-    let written = expect(app.call(Request::Write { writer, input }).await?, |reply| match reply {
-        Reply::Written(written) => Some(written),
-        _ => None,
-    })?;
+    let written = app.write(writer, input).await?;
     Ok(id.map(|id| {
         let message = ServerMessage::Written { id, bytes_written: written.bytes_written, queued: written.queued };
         Order::Send(text(&message))

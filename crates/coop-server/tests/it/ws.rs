@@ -48,8 +48,14 @@ async fn an_exit_follows_the_last_output() {
     let mut socket = connect(&live, "mode=raw").await;
     live.fake.happen(EventBody::Lifecycle(Lifecycle::Resized { size: Size::DEFAULT }));
     assert_eq!(next_json(&mut socket).await, json!({"type":"resize","cols":200,"rows":50}));
+    // So many that the server pauses between pieces to share its bandwidth: also then nothing overtakes the output.
+    let mut others = Vec::new();
+    for _ in 0..16 {
+        others.push(connect(&live, "mode=raw").await);
+    }
+    const PIECE: usize = 64 * 1024;
     for _ in 0..50 {
-        live.fake.write(b"x");
+        live.fake.write(&[b'x'; PIECE]);
     }
     live.fake.exit(3);
     let mut offsets = Vec::new();
@@ -60,7 +66,7 @@ async fn an_exit_follows_the_last_output() {
             _ => break message,
         }
     };
-    assert_eq!(offsets, (0..50).collect::<Vec<_>>());
+    assert_eq!(offsets, (0..50).map(|n| n * PIECE as u64).collect::<Vec<_>>());
     assert_eq!(state, json!({"type":"state_change","prev":"unknown","next":"exited","seq":42,"prompt":null}));
     assert_eq!(next_json(&mut socket).await, json!({"type":"exit","code":3,"signal":null}));
 }

@@ -65,7 +65,7 @@ fn the_child_sees_its_terminal_and_no_secret() {
             "-c",
             "env | sort; tty; ps -o pgid=,sid=,pid= -p $$",
         ],
-        |command| command.env("COOP_AUTH_TOKEN", "").env_remove("COOP_AUTH_TOKEN").env("TMUX", "/tmp/other,1,0"),
+        |command| command.env("TMUX", "/tmp/other,1,0"),
     );
     let screen = sidecar.see("/dev/pts/");
     let socket = format!("COOP_SOCKET={}", sidecar.socket().display());
