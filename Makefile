@@ -53,7 +53,7 @@ fuzz: deps ## Fuzzing for as long as FUZZ_SECONDS says, for each target
 	tools/fuzz.sh $(TOOLS) $${FUZZ_SECONDS:-3600}
 
 bench: deps ## Ratios measured side by side
-	$(CARGO) build --release -p coop -p coop-bench
+	$(CARGO) build --release -p coop -p coop-bench --features coop-bench/rio
 	target/release/coop-bench
 
 generate: ## Write generated files anew: gRPC code, OpenAPI, command line reference

@@ -19,8 +19,8 @@ pub(crate) enum Core {
     Rio,
 }
 
-/// What coop's reader hands over at once while a child floods: 40 to 64 KiB, measured.
-const PIECE: usize = 64 * 1024;
+/// What the kernel gives at once, and so what a screen is fed with while a child floods.
+const PIECE: usize = 4 * 1024;
 const COLS: usize = 200;
 const ROWS: usize = 50;
 /// As many lines as coop keeps.

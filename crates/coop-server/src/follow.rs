@@ -11,9 +11,9 @@ use crate::app::{App, ask};
 
 /// Screens are sent at most this often.
 const SCREEN_PACE: Duration = Duration::from_millis(50);
-/// What all followers of the output together are sent per second while the child floods. More would take the
-/// processor from the child; a single follower never reaches it.
-const BANDWIDTH: u64 = 256 * 1024 * 1024;
+/// What several followers of the output together are sent per second while the child floods. More would take the
+/// processor from the child. A single follower is not held back.
+const BANDWIDTH: u64 = 48 * 1024 * 1024;
 /// Shorter pauses are not worth a timer.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
@@ -195,6 +195,9 @@ impl<A: Agents> Follower<A> {
     /// Makes this follower's next piece wait for its share of the bandwidth.
     fn pace(&mut self, sent: usize) {
         let sharers = self.share.0.as_ref().map_or(1, |count| count.load(Ordering::Relaxed)) as u64;
+        if sharers == 1 {
+            return;
+        }
         let cost = Duration::from_nanos(sent as u64 * sharers * 1_000_000_000 / BANDWIDTH);
         let now = Instant::now();
         self.paid_until = self.paid_until.max(now) + cost;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use coop_api::{AgentState, Epoch, Error, ErrorCode, EventBody, Lifecycle, Offset, Pulse, Seq};
-use coop_term::{Child, ChildEvent, Exit, Ring, Screen, SpawnError, Target, Wants};
+use coop_term::{Child, ChildEvent, Exit, Output, Ring, Screen, SpawnError, Target, Wants};
 use rustix::process::Signal;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep_until;
@@ -16,6 +16,10 @@ use crate::lock::WriteLock;
 use crate::log::EventLog;
 use crate::stop::Stop;
 
+/// How much output is read before those who follow it are told. Requests get their turn sooner.
+const BATCH: usize = 64 * 1024;
+/// What the kernel gives at once, at most.
+const READ: usize = 4096;
 /// How long a synchronized frame may take; terminals agree on about this much.
 const FRAME_PATIENCE: Duration = Duration::from_millis(150);
 /// How long the output of an ended child is waited for when another process still has its terminal open.
@@ -35,6 +39,8 @@ pub(crate) struct Session {
     ring: Arc<Ring>,
     published: Published,
     mail: mpsc::Receiver<Mail>,
+    /// What is read into.
+    buffer: Vec<u8>,
     frame_deadline: Option<Instant>,
     last_activity: Instant,
     /// Set while the child is being ended, with what comes then.
@@ -59,7 +65,7 @@ pub(crate) enum AfterStop {
 
 enum Wake {
     Mail(Option<Mail>),
-    Output(Option<Vec<u8>>),
+    Readable,
     Writable,
     Ended,
     Deadline,
@@ -86,6 +92,7 @@ impl Session {
             ring,
             published,
             mail,
+            buffer: vec![0; BATCH + READ],
             frame_deadline: None,
             last_activity: now,
             stop: None,
@@ -102,7 +109,7 @@ impl Session {
                 Wake::Mail(Some(mail)) => self.handle(mail),
                 // Every handle is gone: nobody can watch or steer the child any more.
                 Wake::Mail(None) => self.begin_stop(AfterStop::ShutDown),
-                Wake::Output(output) => self.take_output(output),
+                Wake::Readable => self.read(),
                 Wake::Writable => self.write(),
                 Wake::Ended => self.child_ended(),
                 Wake::Deadline => self.deadline_passed(),
@@ -121,7 +128,7 @@ impl Session {
     async fn wake(&mut self) -> Wake {
         let deadline = self.next_deadline();
         let mail_closed = self.mail.is_closed() && self.mail.is_empty();
-        let Some(Running { child, queue, at_end, drain_until }) = &mut self.child else {
+        let Some(Running { child, queue, at_end, drain_until }) = &self.child else {
             return tokio::select! {
                 mail = self.mail.recv(), if !mail_closed || self.stop.is_none() => Wake::Mail(mail),
                 () = on(deadline.map(|deadline| sleep_until(deadline.into()))) => Wake::Deadline,
@@ -133,7 +140,7 @@ impl Session {
         tokio::select! {
             mail = self.mail.recv(), if !mail_closed || self.stop.is_none() => Wake::Mail(mail),
             event = child.event(wants) => match event {
-                ChildEvent::Output(output) => Wake::Output(output),
+                ChildEvent::Readable => Wake::Readable,
                 ChildEvent::Writable => Wake::Writable,
                 ChildEvent::Ended => Wake::Ended,
             },
@@ -206,24 +213,32 @@ impl Session {
         self.publish();
     }
 
-    fn take_output(&mut self, output: Option<Vec<u8>>) {
+    fn read(&mut self) {
         let Some(running) = &mut self.child else { return };
-        match output {
-            Some(output) => {
-                self.last_activity = Instant::now();
-                self.screen.feed(&output);
-                self.ring.push(&output);
-                running.child.recycle(output);
-                self.answer_queries();
-                self.screen_changed();
-            }
-            None => {
-                running.at_end = true;
-                std::mem::take(&mut running.queue).fail(&Error::exited());
-                if running.drain_until.is_some() {
-                    self.finish_child();
+        let mut filled = 0;
+        while filled < BATCH && !running.at_end && (filled == 0 || self.mail.is_empty()) {
+            match running.child.read(&mut self.buffer[filled..]) {
+                Output::Bytes(length) => {
+                    // At once: while these bytes are looked at, the kernel brings the next.
+                    self.screen.feed(&self.buffer[filled..filled + length]);
+                    filled += length;
                 }
+                Output::Nothing => break,
+                Output::End => running.at_end = true,
             }
+        }
+        if running.at_end {
+            std::mem::take(&mut running.queue).fail(&Error::exited());
+        }
+        let finished = running.at_end && running.drain_until.is_some();
+        if filled > 0 {
+            self.last_activity = Instant::now();
+            self.ring.push(&self.buffer[..filled]);
+            self.answer_queries();
+            self.screen_changed();
+        }
+        if finished {
+            self.finish_child();
         }
     }
 

@@ -7,14 +7,13 @@
 mod keys;
 mod process;
 mod pty;
-mod reader;
 mod ring;
 mod screen;
 mod width;
 
 pub use keys::{KeyError, encode_keys, encode_paste};
 pub use process::{Exit, Target};
-pub use pty::{Child, ChildEvent, Command, SpawnError, Wants};
+pub use pty::{Child, ChildEvent, Command, Output, SpawnError, Wants};
 pub use ring::Ring;
 pub use screen::Screen;
 pub use width::char_width;

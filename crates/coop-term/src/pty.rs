@@ -12,7 +12,6 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::process::{self, Exit, Target};
-use crate::reader::Reader;
 
 /// What to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,7 +48,6 @@ pub enum SpawnError {
 #[derive(Debug)]
 pub struct Child {
     master: AsyncFd<OwnedFd>,
-    reader: Reader,
     exit: AsyncFd<OwnedFd>,
     pid: Pid,
 }
@@ -57,7 +55,7 @@ pub struct Child {
 /// What to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wants {
-    /// The next output.
+    /// Output.
     pub output: bool,
     /// Room for input.
     pub writable: bool,
@@ -68,12 +66,23 @@ pub struct Wants {
 /// Something that happened to a child.
 #[derive(Debug)]
 pub enum ChildEvent {
-    /// It has written this; nothing, once nobody has its terminal open any more.
-    Output(Option<Vec<u8>>),
+    /// Its terminal may have output to read.
+    Readable,
     /// Its terminal may take more input.
     Writable,
     /// It has ended. It is not reaped yet: see [`Child::reap`].
     Ended,
+}
+
+/// What reading a child's terminal brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// This many bytes.
+    Bytes(usize),
+    /// Nothing now.
+    Nothing,
+    /// Nothing ever more: nobody has the terminal open.
+    End,
 }
 
 impl Child {
@@ -103,10 +112,8 @@ impl Child {
         let pidfd = pidfd_open(pid, PidfdFlags::NONBLOCK).map_err(|error| SpawnError::Terminal(error.into()))?;
         let master: OwnedFd = pty.into();
         rustix::io::ioctl_fionbio(&master, true).map_err(|error| SpawnError::Terminal(error.into()))?;
-        let reader = master.try_clone().and_then(Reader::start).map_err(SpawnError::Terminal)?;
         Ok(Self {
-            master: watch(master, Interest::WRITABLE).map_err(SpawnError::Terminal)?,
-            reader,
+            master: watch(master, Interest::READABLE | Interest::WRITABLE).map_err(SpawnError::Terminal)?,
             exit: watch(pidfd, Interest::READABLE).map_err(SpawnError::Terminal)?,
             pid,
         })
@@ -118,19 +125,27 @@ impl Child {
     }
 
     /// Waits for the next of what is asked for. Cancel safe.
-    pub async fn event(&mut self, wants: Wants) -> ChildEvent {
+    pub async fn event(&self, wants: Wants) -> ChildEvent {
         tokio::select! {
-            output = self.reader.next(), if wants.output => ChildEvent::Output(output),
-            // An error shows again, and with its reason, in the write.
+            // An error shows again, and with its reason, in the read or write.
+            _ = self.master.readable(), if wants.output => ChildEvent::Readable,
             _ = self.master.writable(), if wants.writable => ChildEvent::Writable,
             _ = self.exit.readable(), if wants.end => ChildEvent::Ended,
             else => std::future::pending().await,
         }
     }
 
-    /// Gives back what [`ChildEvent::Output`] brought, so that its memory is used again.
-    pub fn recycle(&self, output: Vec<u8>) {
-        self.reader.recycle(output);
+    /// Reads what there is, as far as the buffer goes; the kernel gives about 4 KiB at once.
+    pub fn read(&self, buffer: &mut [u8]) -> Output {
+        match self.master.try_io(Interest::READABLE, |fd| Ok(rustix::io::read(fd, &mut *buffer)?)) {
+            Ok(0) => Output::End,
+            Ok(length) => Output::Bytes(length),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                Output::Nothing
+            }
+            // EIO is what Linux says once the last process has closed the other side; other errors end it too.
+            Err(_) => Output::End,
+        }
     }
 
     /// Writes as much as the terminal takes now, which may be nothing.

@@ -94,7 +94,7 @@ fn measure(lab: &Lab, kind: Kind) -> anyhow::Result<Measured> {
 /// More of the stream that has a goal: on a busy machine single turns differ by a third.
 fn turns(lab: &Lab, kind: Kind) -> usize {
     match kind {
-        Kind::Plain => 2 * lab.effort.repeats + 1,
+        Kind::Plain => 3 * lab.effort.repeats,
         Kind::Coloured | Kind::Tui | Kind::Unicode => lab.effort.repeats,
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use alacritty_terminal::grid::GridCell;
+use alacritty_terminal::grid::{Grid, GridCell};
 use alacritty_terminal::term::cell::{Flags, ResetDiscriminant};
 use coop_api::Color;
 
@@ -49,7 +49,8 @@ impl GridCell for Cell {
     }
 
     fn reset(&mut self, template: &Self) {
-        *self = Self::blank(template.bg);
+        // One store. Callers hand over what is to be there: see `with_blank`.
+        *self = *template;
     }
 
     fn flags(&self) -> &Flags {
@@ -173,4 +174,12 @@ pub(super) fn mark(used: &mut [bool], cell: &Cell) {
     if let Some(place) = used.get_mut(usize::from(cell.extra.0)) {
         *place = true;
     }
+}
+
+/// Does something that clears rows: in the cursor's background, without the rest of its looks.
+pub(super) fn with_blank(grid: &mut Grid<Cell>, clear: impl FnOnce(&mut Grid<Cell>)) {
+    let template = grid.cursor.template;
+    grid.cursor.template = Cell::blank(template.bg);
+    clear(grid);
+    grid.cursor.template = template;
 }

@@ -3,7 +3,7 @@
 use alacritty_terminal::index::{Column, Line, Point};
 use alacritty_terminal::term::cell::Flags;
 
-use super::cell::{BLANK, Cell, Ink};
+use super::cell::{BLANK, Cell, Ink, with_blank};
 use super::terminal::Terminal;
 
 impl Terminal {
@@ -15,7 +15,7 @@ impl Terminal {
             return;
         }
         if from == 0 && to == self.cols() {
-            return self.grid.reset_region::<Ink, _>(line..=line);
+            return with_blank(&mut self.grid, |grid| grid.reset_region::<Ink, _>(line..=line));
         }
         self.split_wide(line, from);
         self.split_wide(line, to);
@@ -25,7 +25,7 @@ impl Terminal {
 
     pub(super) fn erase_rows(&mut self, from: usize, to: usize) {
         if from < to {
-            self.grid.reset_region::<Ink, _>(Line(from as i32)..Line(to as i32));
+            with_blank(&mut self.grid, |grid| grid.reset_region::<Ink, _>(Line(from as i32)..Line(to as i32)));
         }
     }
 
@@ -115,12 +115,14 @@ impl Terminal {
 
     fn scroll_up_in(&mut self, from: usize, count: usize) {
         let count = count.min(self.bottom + 1 - from);
-        self.grid.scroll_up::<Ink>(&(Line(from as i32)..Line(self.bottom as i32 + 1)), count);
+        let region = Line(from as i32)..Line(self.bottom as i32 + 1);
+        with_blank(&mut self.grid, |grid| grid.scroll_up::<Ink>(&region, count));
     }
 
     fn scroll_down_in(&mut self, from: usize, count: usize) {
         let count = count.min(self.bottom + 1 - from);
-        self.grid.scroll_down::<Ink>(&(Line(from as i32)..Line(self.bottom as i32 + 1)), count);
+        let region = Line(from as i32)..Line(self.bottom as i32 + 1);
+        with_blank(&mut self.grid, |grid| grid.scroll_down::<Ink>(&region, count));
     }
 
     pub(super) fn set_margins(&mut self, top: usize, bottom: usize) {

@@ -3,6 +3,7 @@
 //! Bytes go through `vte`'s parser to [`perform`], which turns them into calls on [`terminal`]. Only this module knows
 //! that the cells live in `alacritty_terminal`.
 
+mod backlog;
 mod cell;
 mod dump;
 mod edit;
@@ -26,6 +27,7 @@ use coop_api::{Line, Memo, Modes, Offset, Seq, Size};
 use memchr::memmem;
 use vte::Perform;
 
+use self::backlog::Backlog;
 use self::perform::Performer;
 use self::terminal::Terminal;
 
@@ -40,11 +42,15 @@ const CAN: u8 = 0x18;
 const SUB: u8 = 0x1a;
 /// How far ahead is looked for a control that cancels, and how much is parsed between two looks at `MAX_STRING`.
 const STRIDE: usize = 4 * 1024;
+/// How many bytes at once are looked at to tell that they are plain text.
+const PLAIN_BLOCK: usize = 32;
 
 /// A terminal screen: feed it bytes, ask it what it shows.
 pub struct Screen {
     parser: vte::Parser,
     performer: Performer,
+    /// What was written and is not on the grid yet. Empty whenever the parser is within a sequence.
+    backlog: Backlog,
     /// Whether the parser is at plain text, so that it can be bypassed.
     ground: bool,
     /// Bytes parsed since the performer was last called.
@@ -69,6 +75,7 @@ impl Screen {
         Self {
             parser: vte::Parser::new(),
             performer: Performer::new(Terminal::new(size)),
+            backlog: Backlog::default(),
             ground: true,
             silent: 0,
             partial: Vec::new(),
@@ -126,6 +133,7 @@ impl Screen {
     pub fn resize(&mut self, size: Size) {
         self.end_frame();
         if size != self.size {
+            self.settle();
             self.size = size;
             self.seq = self.seq.next();
             self.performer.term.resize(size);
@@ -139,6 +147,7 @@ impl Screen {
         {
             return Arc::clone(shown);
         }
+        self.settle();
         let term = &self.performer.term;
         let before = self.shown.as_ref().map_or(&[][..], |shown| &shown.lines);
         let lines = (0..term.rows())
@@ -175,7 +184,8 @@ impl Screen {
 
     /// Returns control sequences that make a fresh terminal of this size show and do the same, also with what follows:
     /// they end with the sequence or character that has begun and is not complete.
-    pub fn dump(&self) -> Vec<u8> {
+    pub fn dump(&mut self) -> Vec<u8> {
+        self.settle();
         let mut dump = self.performer.term.dump().into_bytes();
         if self.frame.is_some() {
             dump.extend_from_slice(b"\x1b[?2026h");
@@ -190,7 +200,8 @@ impl Screen {
     }
 
     /// Returns the newest `count` lines that scrolled off, oldest first.
-    pub fn history(&self, count: usize) -> Vec<Line> {
+    pub fn history(&mut self, count: usize) -> Vec<Line> {
+        self.settle();
         self.performer.term.history(count)
     }
 
@@ -245,6 +256,7 @@ impl Screen {
 
     /// Handles what cancels a sequence; at plain text it does nothing.
     fn cancel(&mut self) {
+        self.settle();
         if !self.ground {
             self.parser = vte::Parser::new();
             self.performer.cancel();
@@ -337,6 +349,7 @@ impl Screen {
     /// Handles what needs no parser: text, whole characters and single controls. Returns how many bytes that was.
     fn parse_ground(&mut self, bytes: &[u8]) -> usize {
         if !self.partial.is_empty() || !bytes[0].is_ascii() {
+            self.settle();
             let end = bytes.iter().position(u8::is_ascii).unwrap_or(bytes.len());
             self.print_utf8(&bytes[..end], end == bytes.len());
             if end > 0 {
@@ -348,6 +361,7 @@ impl Screen {
             self.print_plain(&bytes[..plain]);
             return plain;
         }
+        self.settle();
         match bytes.first() {
             None | Some(0x1b) => 0,
             Some(&control @ 0..=0x1f) => {
@@ -406,26 +420,28 @@ impl Screen {
         if bytes[at] == 0x1b && at > 0 { at } else { at + usize::from(bytes[at] == 0x07) }
     }
 
-    /// Prints text, carriage returns and line feeds without the parser.
+    /// Prints text, carriage returns and line feeds without the parser, or keeps them to be printed later.
     fn print_plain(&mut self, mut text: &[u8]) {
-        let term = &mut self.performer.term;
-        while let Some(&first) = text.first() {
-            match first {
-                b'\r' | b'\n' => {
-                    term.last_printed = None;
-                    if first == b'\r' {
-                        term.carriage_return();
-                    } else {
-                        term.line_feed();
-                    }
-                    text = &text[1..];
-                }
-                _ => {
-                    let end = memchr::memchr2(b'\r', b'\n', text).unwrap_or(text.len());
-                    term.print_ascii(&text[..end]);
-                    text = &text[end..];
-                }
+        while !text.is_empty() {
+            let term = &self.performer.term;
+            if !self.backlog.is_empty() || term.is_at_blank_bottom() {
+                let taken = self.backlog.take_in(text, term.cols(), term.most_lines());
+                text = &text[taken..];
             }
+            if !text.is_empty() {
+                self.settle();
+                // After one line the next may be one to keep.
+                let end = memchr::memchr(b'\n', text).map_or(text.len(), |at| at + 1);
+                self.performer.term.print_plain(&text[..end]);
+                text = &text[end..];
+            }
+        }
+    }
+
+    /// Draws what was kept back. To be called before anybody looks and before anything but plain text is obeyed.
+    fn settle(&mut self) {
+        if !self.backlog.is_empty() {
+            self.backlog.drain(|text| self.performer.term.print_plain(text));
         }
     }
 }
@@ -441,5 +457,10 @@ fn frame_end(frame: &[u8], bytes: &[u8]) -> Option<usize> {
 
 /// Returns how many bytes at the front are printable ASCII or line ends.
 fn plain_prefix(bytes: &[u8]) -> usize {
-    bytes.iter().position(|&byte| !matches!(byte, b' '..=b'~' | b'\r' | b'\n')).unwrap_or(bytes.len())
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\r' | b'\n');
+    // Without a way out in the middle a block is a few vector instructions.
+    let is_plain_block = |block: &&[u8]| block.iter().fold(true, |plain, &byte| plain & is_plain(byte));
+    let blocks = bytes.chunks_exact(PLAIN_BLOCK).take_while(is_plain_block).count() * PLAIN_BLOCK;
+    let rest = &bytes[blocks..];
+    blocks + rest.iter().position(|&byte| !is_plain(byte)).unwrap_or(rest.len())
 }

@@ -11,7 +11,7 @@ use alacritty_terminal::term::cell::Flags;
 use alacritty_terminal::vte::ansi::{CharsetIndex, StandardCharset};
 use coop_api::{CursorShape, Mouse, Size};
 
-use super::cell::{self, BLANK, Cell, Extra, ExtraId, Extras, Ink};
+use super::cell::{self, BLANK, Cell, Extra, ExtraId, Extras, Ink, with_blank};
 use super::keyboard::Keyboard;
 use super::palette::Palette;
 use crate::width::char_width;
@@ -309,12 +309,48 @@ impl Terminal {
         self.set_cursor(self.row(), col);
     }
 
+    /// Tells whether a line of plain text would just be printed as it is and scroll the screen by one row.
+    pub(super) fn is_at_blank_bottom(&self) -> bool {
+        self.row() + 1 == self.rows()
+            && self.col() == 0
+            && (self.top, self.bottom + 1) == (0, self.rows())
+            && !self.prints_slowly()
+    }
+
+    /// Returns how many lines there can be, on the screen and above it.
+    pub(super) fn most_lines(&self) -> usize {
+        self.rows() + scrollback_for(self.cols())
+    }
+
+    /// Prints text, carriage returns and line feeds.
+    pub(super) fn print_plain(&mut self, mut text: &[u8]) {
+        while let Some(&first) = text.first() {
+            match first {
+                b'\r' | b'\n' => {
+                    self.last_printed = None;
+                    if first == b'\r' {
+                        self.carriage_return();
+                    } else {
+                        self.line_feed();
+                    }
+                    text = &text[1..];
+                }
+                _ => {
+                    let end = memchr::memchr2(b'\r', b'\n', text).unwrap_or(text.len());
+                    self.print_ascii(&text[..end]);
+                    text = &text[end..];
+                }
+            }
+        }
+    }
+
+    fn prints_slowly(&self) -> bool {
+        self.flags.insert || !self.flags.autowrap || self.grid.cursor.charsets[self.charset] != StandardCharset::Ascii
+    }
+
     /// Prints plain ASCII without control characters; the fast path of almost all output.
     pub(super) fn print_ascii(&mut self, text: &[u8]) {
-        let slow = self.flags.insert
-            || !self.flags.autowrap
-            || self.grid.cursor.charsets[self.charset] != StandardCharset::Ascii;
-        if slow {
+        if self.prints_slowly() {
             return text.iter().for_each(|&byte| self.print(char::from(byte)));
         }
         let Some(&last) = text.last() else { return };
@@ -329,9 +365,13 @@ impl Terminal {
             let (now, after) = rest.split_at(rest.len().min(cols - column.0));
             rest = after;
             let end = Column(column.0 + now.len());
-            self.split_wide(line, column.0);
-            self.split_wide(line, end.0);
             let template = self.grid.cursor.template;
+            let row = &self.grid[line];
+            let is_second_half = |at: Column| at.0 < cols && row[at].flags.contains(Flags::WIDE_CHAR_SPACER);
+            if is_second_half(column) || is_second_half(end) {
+                self.split_wide(line, column.0);
+                self.split_wide(line, end.0);
+            }
             for (cell, &byte) in self.grid[line][column..end].iter_mut().zip(now) {
                 *cell = Cell { c: char::from(byte), ..template };
             }
@@ -508,7 +548,7 @@ impl Terminal {
             return;
         }
         self.swap_screens();
-        self.grid.reset_region::<Ink, _>(..);
+        with_blank(&mut self.grid, |grid| grid.reset_region::<Ink, _>(..));
     }
 
     pub(super) fn leave_alt(&mut self) {
@@ -565,7 +605,7 @@ fn reflow(grid: &mut Grid<Cell>, rows: usize, cols: usize) {
     let pulled = history.saturating_sub(grid.history_size());
     if blank_below > 0 && pulled > scrolled_off {
         let back = pulled - scrolled_off;
-        grid.scroll_up::<Ink>(&(Line(0)..Line(rows as i32)), back);
+        with_blank(grid, |grid| grid.scroll_up::<Ink>(&(Line(0)..Line(rows as i32)), back));
         grid.cursor.point.line -= back;
     }
     grid.update_history(scrollback_for(cols));

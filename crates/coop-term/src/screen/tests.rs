@@ -174,6 +174,31 @@ proptest! {
         prop_assert_eq!(pieces.take_replies(), whole.take_replies());
     }
 
+    /// Lines are drawn when somebody looks: what there is to see must not depend on who looks when.
+    #[test]
+    fn looking_on_changes_nothing(
+        start in output(),
+        lines in prop::collection::vec("[ -~]{0,12}(\r\n){1,3}|[ -~]{0,12}(\r\n){1,3}|[ -~]{0,12}(\r\n){1,3}|[ -~]{15,22}(\r\n|\n|\r)?", 1..60),
+        repeats in 1_usize..60,
+        cut in 1_usize..300,
+        end in output(),
+    ) {
+        let mut unseen = screen(20, 6, &start);
+        let mut watched = screen(20, 6, &start);
+        let text = lines.concat().repeat(repeats);
+        text.as_bytes().chunks(cut).for_each(|piece| unseen.feed(piece));
+        for piece in text.as_bytes().chunks(cut) {
+            watched.feed(piece);
+            watched.snapshot();
+        }
+        unseen.feed(&end);
+        watched.feed(&end);
+        prop_assert_eq!(unseen.history(2000), watched.history(2000));
+        unseen.end_frame();
+        watched.end_frame();
+        prop_assert_eq!(look(&mut unseen), look(&mut watched));
+    }
+
     #[test]
     fn a_dump_reloads_equal(bytes in output(), cols in 2_u32..30, rows in 1_u32..8) {
         let mut original = screen(cols, rows, &bytes);
