@@ -1,0 +1,1 @@
+//! A scripted agent with the manners of Claude Code.

@@ -1,0 +1,4 @@
+//! Scripted agents and a fake model server: the demo, and what the tests stand on.
+
+pub mod claude;
+pub mod model;

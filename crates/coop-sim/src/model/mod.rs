@@ -1,0 +1,1 @@
+//! A model server that says what a script tells it to.
