@@ -1,14 +1,35 @@
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Seq;
+use crate::{Ask, AskId, AskKind, Nudge, Seq};
 
-/// What the agent is doing. Without a driver it is only known to have exited, or not.
+/// What the agent is doing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum AgentState {
-    /// Launched; nothing is known yet.
+    /// Launched; it takes no message yet.
     Starting,
+    /// At work.
+    Working {
+        /// The tool it uses, if one is known.
+        tool: Option<String>,
+    },
+    /// Waits for a message.
+    Idle,
+    /// Waits for an answer.
+    Waiting {
+        /// What it asks; [`crate::Request::Asks`] has the whole of it.
+        ask: AskId,
+        /// Which kind of ask that is.
+        kind: AskKind,
+    },
+    /// Cannot go on by itself: it gave up on an error.
+    Blocked {
+        /// What stopped it.
+        fault: Fault,
+    },
     /// No driver can classify it.
     Unknown,
     /// The child process has exited.
@@ -21,30 +42,107 @@ pub enum AgentState {
 }
 
 impl AgentState {
-    /// Returns the state's name on every wire.
+    /// Returns the state's name in the sidecar's API.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Starting => "starting",
+            Self::Working { .. } => "working",
+            Self::Idle => "waiting_for_input",
+            Self::Waiting { kind: AskKind::Permission, .. } => "permission_prompt",
+            Self::Waiting { kind: AskKind::Plan, .. } => "plan_prompt",
+            Self::Waiting { kind: AskKind::Question | AskKind::Setup, .. } => "ask_user",
+            Self::Blocked { .. } => "error",
+            Self::Unknown => "unknown",
+            Self::Exited { .. } => "exited",
+        }
+    }
+
+    /// Returns the shorter name that orchestrators use.
+    pub fn short_name(&self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Working { .. } => "working",
+            Self::Idle => "idle",
+            Self::Waiting { .. } => "prompt",
+            Self::Blocked { .. } => "error",
             Self::Unknown => "unknown",
             Self::Exited { .. } => "exited",
         }
     }
 }
 
-/// The state with when it began and what it rests on.
+/// What keeps an agent from going on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Fault {
+    /// Its kind.
+    pub kind: FaultKind,
+    /// What the agent said.
+    pub message: String,
+    /// The status the model's server gave.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// When it is over, if that is known: RFC 3339, or the agent's own words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+}
+
+/// Kinds of faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// Too many requests, or a quota is used up.
+    RateLimit,
+    /// The key or login is not accepted.
+    Auth,
+    /// The model's server has no room.
+    Overload,
+    /// The model's server cannot be reached.
+    Network,
+    /// The model's server refused the request.
+    Request,
+    /// Anything else.
+    Other,
+}
+
+impl FaultKind {
+    /// Returns the kind's name on every wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::RateLimit => "rate_limit",
+            Self::Auth => "auth",
+            Self::Overload => "overload",
+            Self::Network => "network",
+            Self::Request => "request",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// The state with when it began and what it rests on.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentReport {
     /// The agent's type, as given by `--agent`.
     pub agent: String,
     /// The state.
-    #[serde(flatten)]
     pub state: AgentState,
     /// The screen's sequence number when the state began.
     pub since_seq: Seq,
+    /// When the state began, RFC 3339.
+    pub since: String,
     /// The screen's sequence number now.
     pub screen_seq: Seq,
     /// Why coop believes it.
     pub evidence: Evidence,
+    /// How long until a weak sign of idleness counts.
+    pub idle_grace_remaining: Option<Duration>,
+    /// What the agent asks, if it waits for an answer.
+    pub ask: Option<Ask>,
+    /// The agent's own session, which it can be resumed with.
+    pub session_id: Option<String>,
+    /// The last thing it said.
+    pub last_message: Option<String>,
+    /// Messages that wait to be delivered.
+    pub queue: Vec<Nudge>,
 }
 
 /// What a state rests on.
@@ -57,11 +155,23 @@ pub struct Evidence {
 }
 
 /// Where evidence comes from, strongest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EvidenceSource {
+    /// The agent's own control protocol.
+    Control,
+    /// A hook the agent ran.
+    Hook,
+    /// A file the agent keeps.
+    SessionLog,
+    /// What the agent prints, where that is structured.
+    Stdout,
+    /// The terminal's title.
+    Title,
     /// The operating system.
     Process,
+    /// What the screen shows.
+    Screen,
     /// Nothing at all.
     None,
 }
@@ -70,8 +180,40 @@ impl EvidenceSource {
     /// Returns the source's name on every wire.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Control => "control",
+            Self::Hook => "hook",
+            Self::SessionLog => "session_log",
+            Self::Stdout => "stdout",
+            Self::Title => "title",
             Self::Process => "process",
+            Self::Screen => "screen",
             Self::None => "none",
         }
     }
+}
+
+/// The last things the agent's sources said and why the state is what it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Explanation {
+    /// The state now.
+    pub state: AgentState,
+    /// What it rests on.
+    pub evidence: Evidence,
+    /// What was heard, oldest first, and what was made of it.
+    pub signals: Vec<Heard>,
+}
+
+/// Something a source said, and what it changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Heard {
+    /// When, RFC 3339.
+    pub ts: String,
+    /// Who said it.
+    pub source: EvidenceSource,
+    /// What it said.
+    pub detail: String,
+    /// What it meant, such as `idle` or `working`.
+    pub meaning: String,
+    /// What was made of it, such as `accepted` or why not.
+    pub verdict: String,
 }

@@ -27,13 +27,19 @@ pub enum ErrorCode {
     AgentBusy,
     /// The agent is not asking anything.
     NoPrompt,
+    /// The ask was answered already, or the agent has moved on.
+    AlreadyAnswered,
+    /// What was chosen is not among what the agent offers right now.
+    NoSuchOption,
+    /// It was sent, and nothing shows that the agent took it.
+    Unconfirmed,
     /// The backend failed.
     Internal,
 }
 
 impl ErrorCode {
     /// Every code, for tables and tests.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::NotReady,
         Self::Exited,
         Self::WriterBusy,
@@ -44,6 +50,9 @@ impl ErrorCode {
         Self::NoDriver,
         Self::AgentBusy,
         Self::NoPrompt,
+        Self::AlreadyAnswered,
+        Self::NoSuchOption,
+        Self::Unconfirmed,
         Self::Internal,
     ];
 
@@ -60,6 +69,9 @@ impl ErrorCode {
             Self::NoDriver => "NO_DRIVER",
             Self::AgentBusy => "AGENT_BUSY",
             Self::NoPrompt => "NO_PROMPT",
+            Self::AlreadyAnswered => "ALREADY_ANSWERED",
+            Self::NoSuchOption => "NO_SUCH_OPTION",
+            Self::Unconfirmed => "UNCONFIRMED",
             Self::Internal => "INTERNAL",
         }
     }

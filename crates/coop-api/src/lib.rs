@@ -5,6 +5,8 @@
 #![warn(missing_docs)]
 
 mod agent;
+mod ask;
+mod delivery;
 mod error;
 mod event;
 mod feed;
@@ -12,14 +14,22 @@ mod ids;
 mod port;
 mod screen;
 mod style;
+mod usage;
 
-pub use agent::{AgentReport, AgentState, Evidence, EvidenceSource};
+pub use agent::{AgentReport, AgentState, Evidence, EvidenceSource, Explanation, Fault, FaultKind, Heard};
+pub use ask::{Answer, Ask, AskChannel, AskId, AskKind, AskOption, OptionKind, Question, QuestionAnswer};
+pub use delivery::{Answered, Nudge, NudgeId, Receipt, When};
 pub use error::{Error, ErrorCode};
-pub use event::{Event, EventBody, EventPage, Lifecycle};
+pub use event::{
+    Artifact, AskChange, Event, EventBody, EventPage, FaultReport, Lifecycle, Message, Retry, Role, StateChange,
+    StopOutcome, StopVerdict, ToolPhase, ToolUse, Turn, TurnOutcome,
+};
 pub use feed::{Chunk, Feed, Memo, Pulse, Read, Tap};
 pub use ids::{AgentId, Epoch, Offset, Seq, WriterId};
 pub use port::{
-    Agents, Answer, Delivery, Dump, Health, Input, LockAction, ProcessState, Reply, Request, Signal, Status, Written,
+    Agents, Configure, Dump, Health, HookCall, Input, LockAction, NudgeRequest, ProcessState, Reply, Request, Signal,
+    Status, StopDecision, Written,
 };
 pub use screen::{Cursor, CursorShape, Line, Modes, Mouse, Run, Screen, Size, SizeError};
 pub use style::{Color, Style, Underline};
+pub use usage::{Usage, UsageReport};

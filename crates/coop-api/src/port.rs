@@ -5,8 +5,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::{AgentId, AgentReport, Epoch, Error, EventPage, Feed, Line, Offset, Screen, Seq, Size, WriterId};
+use crate::{
+    AgentId, AgentReport, Answer, Answered, Ask, Epoch, Error, EventPage, Explanation, Feed, Line, NudgeId, Offset,
+    Receipt, Screen, Seq, Size, UsageReport, When, WriterId,
+};
 
 /// The one port: what a transport can ask of agents, be it one session or a fleet of them.
 pub trait Agents: Send + Sync + 'static {
@@ -59,10 +63,28 @@ pub enum Request {
     Shutdown,
     /// The agent's state.
     AgentState,
+    /// The last things that were heard of the agent, and what was made of them.
+    Explain,
     /// Gives an idle agent a message.
-    Nudge(String),
+    Nudge(NudgeRequest),
+    /// Takes back a message that waits.
+    CancelNudge(NudgeId),
+    /// What the agent asks.
+    Asks,
     /// Answers what the agent asks.
     Respond(Answer),
+    /// Stops what the agent is doing.
+    Interrupt,
+    /// Decides about an agent that wants to end its turn and is held.
+    ResolveStop(StopDecision),
+    /// Takes in what one of the agent's hooks reports; the reply is what the hook is to print.
+    Hook(HookCall),
+    /// The conversation so far, as the agent keeps it.
+    Transcript,
+    /// Tokens and cost.
+    Usage,
+    /// Changes settings of the running agent.
+    Configure(Configure),
 }
 
 /// What came of a request.
@@ -83,9 +105,21 @@ pub enum Reply {
     /// To [`Request::Write`].
     Written(Written),
     /// To [`Request::AgentState`].
-    AgentState(AgentReport),
-    /// To [`Request::Nudge`] and [`Request::Respond`].
-    Delivery(Delivery),
+    AgentState(Box<AgentReport>),
+    /// To [`Request::Explain`].
+    Explanation(Explanation),
+    /// To [`Request::Nudge`].
+    Receipt(Receipt),
+    /// To [`Request::Asks`].
+    Asks(Vec<Ask>),
+    /// To [`Request::Respond`].
+    Answered(Answered),
+    /// To [`Request::Hook`]: what the hook is to print, if anything.
+    Hook(Option<Value>),
+    /// To [`Request::Transcript`], in the agent's own format.
+    Transcript(Bytes),
+    /// To [`Request::Usage`].
+    Usage(UsageReport),
     /// To everything that has nothing to tell but that it was done.
     Done,
 }
@@ -202,24 +236,43 @@ impl ProcessState {
     }
 }
 
-/// An answer to what the agent asks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Answer {
-    /// Accepts or rejects a permission or a plan.
-    pub accept: Option<bool>,
-    /// Picks an option of a question, counted from 1.
-    pub option: Option<u32>,
-    /// Free text, or the feedback of a rejection.
-    pub text: Option<String>,
+/// A message for the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NudgeRequest {
+    /// What to tell it.
+    pub message: String,
+    /// When.
+    pub when: When,
+    /// Whether the reply waits until a queued message is delivered.
+    pub wait: bool,
 }
 
-/// What became of a nudge or an answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Delivery {
-    /// Whether it reached the agent.
-    pub delivered: bool,
-    /// Why not.
-    pub reason: Option<String>,
+/// What becomes of an agent that wants to end its turn and is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StopDecision {
+    /// It may.
+    Allow,
+    /// It is told this and goes on.
+    Block(String),
+}
+
+/// Something an agent's hook reports.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HookCall {
+    /// Which hook.
+    pub event: String,
+    /// What it was given.
+    pub payload: Value,
+}
+
+/// Settings of a running agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Configure {
+    /// How it asks for permission, in its own words, such as `plan`.
+    pub mode: Option<String>,
+    /// The model it uses.
+    pub model: Option<String>,
 }
 
 /// A signal a client may send to the child.

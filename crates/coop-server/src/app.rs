@@ -2,10 +2,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use bytes::Bytes;
 use coop_api::{
-    AgentId, AgentReport, Agents, Delivery, Error, ErrorCode, Health, Input, Line, Reply, Request, Screen, Status,
-    WriterId, Written,
+    AgentId, AgentReport, Agents, Answer, Answered, Ask, Error, ErrorCode, Explanation, Health, HookCall, Input, Line,
+    NudgeRequest, Receipt, Reply, Request, Screen, Status, UsageReport, WriterId, Written,
 };
+use serde_json::Value;
 use subtle::ConstantTimeEq;
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +16,8 @@ use tokio_util::sync::CancellationToken;
 pub struct Config {
     /// The token every request must carry, if there is one.
     pub token: Option<Token>,
+    /// The token that the agent's hooks carry; without one there are no hooks.
+    pub hook_token: Option<Token>,
     /// Names by which the server may be addressed, beside IP addresses and `localhost`.
     pub hosts: Vec<String>,
 }
@@ -121,15 +125,38 @@ impl<A: Agents> App<A> {
     }
 
     pub(crate) async fn agent_state(&self) -> Result<AgentReport, Error> {
-        ask!(self, Request::AgentState, Reply::AgentState)
+        ask!(self, Request::AgentState, Reply::AgentState).map(|report| *report)
+    }
+
+    pub(crate) async fn nudge(&self, nudge: NudgeRequest) -> Result<Receipt, Error> {
+        ask!(self, Request::Nudge(nudge), Reply::Receipt)
+    }
+
+    pub(crate) async fn respond(&self, answer: Answer) -> Result<Answered, Error> {
+        ask!(self, Request::Respond(answer), Reply::Answered)
+    }
+
+    pub(crate) async fn asks(&self) -> Result<Vec<Ask>, Error> {
+        ask!(self, Request::Asks, Reply::Asks)
+    }
+
+    pub(crate) async fn explain(&self) -> Result<Explanation, Error> {
+        ask!(self, Request::Explain, Reply::Explanation)
+    }
+
+    pub(crate) async fn usage(&self) -> Result<UsageReport, Error> {
+        ask!(self, Request::Usage, Reply::Usage)
+    }
+
+    pub(crate) async fn transcript(&self) -> Result<Bytes, Error> {
+        ask!(self, Request::Transcript, Reply::Transcript)
+    }
+
+    pub(crate) async fn hook(&self, call: HookCall) -> Result<Option<Value>, Error> {
+        ask!(self, Request::Hook(call), Reply::Hook)
     }
 
     pub(crate) async fn write(&self, writer: WriterId, input: Input) -> Result<Written, Error> {
         ask!(self, Request::Write { writer, input }, Reply::Written)
-    }
-
-    /// Delivers a nudge or an answer.
-    pub(crate) async fn deliver(&self, request: Request) -> Result<Delivery, Error> {
-        ask!(self, request, Reply::Delivery)
     }
 }

@@ -3,9 +3,11 @@
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use coop_api::{Error, ErrorCode};
+use coop_api::{Agents, Error, ErrorCode};
 use serde_json::json;
 use tonic::Code;
+
+use crate::app::App;
 
 /// How a failure looks on each transport.
 pub(crate) struct Mapping {
@@ -27,6 +29,9 @@ pub(crate) fn mapping(code: ErrorCode) -> Mapping {
         ErrorCode::NoDriver => (StatusCode::NOT_FOUND, Code::Unimplemented, None),
         ErrorCode::AgentBusy => (StatusCode::CONFLICT, Code::FailedPrecondition, None),
         ErrorCode::NoPrompt => (StatusCode::CONFLICT, Code::FailedPrecondition, None),
+        ErrorCode::AlreadyAnswered => (StatusCode::CONFLICT, Code::FailedPrecondition, None),
+        ErrorCode::NoSuchOption => (StatusCode::CONFLICT, Code::FailedPrecondition, None),
+        ErrorCode::Unconfirmed => (StatusCode::GATEWAY_TIMEOUT, Code::DeadlineExceeded, None),
         ErrorCode::Internal => (StatusCode::INTERNAL_SERVER_ERROR, Code::Internal, None),
     };
     Mapping { http, grpc, close }
@@ -45,6 +50,29 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let status = mapping(self.0.code).http;
         (status, Json(json!({ "error": self.0 }))).into_response()
+    }
+}
+
+/// A nudge or an answer that was not delivered: the failure, and in the same breath what clients of either spelling look
+/// for.
+pub(crate) struct Undelivered {
+    error: Error,
+    state: Option<&'static str>,
+}
+
+impl Undelivered {
+    pub(crate) async fn new<A: Agents>(app: &App<A>, error: Error) -> Self {
+        let state = app.agent_state().await.ok().map(|report| report.state.as_str());
+        Self { error, state }
+    }
+}
+
+impl IntoResponse for Undelivered {
+    fn into_response(self) -> Response {
+        let status = mapping(self.error.code).http;
+        let reason = self.error.code.as_str().to_ascii_lowercase();
+        let body = json!({ "error": self.error, "delivered": false, "reason": reason, "state": self.state });
+        (status, Json(body)).into_response()
     }
 }
 
@@ -78,6 +106,9 @@ mod tests {
         NO_DRIVER 404 Unimplemented None
         AGENT_BUSY 409 FailedPrecondition None
         NO_PROMPT 409 FailedPrecondition None
+        ALREADY_ANSWERED 409 FailedPrecondition None
+        NO_SUCH_OPTION 409 FailedPrecondition None
+        UNCONFIRMED 504 DeadlineExceeded None
         INTERNAL 500 Internal None
         ");
     }

@@ -26,12 +26,19 @@ pub(crate) enum Peer {
 /// The WebSocket's path: its clients may bring the token in their first message.
 pub(crate) const WS_PATH: &str = "/ws";
 
+/// Where the agent's hooks report; they carry a token of their own.
+pub(crate) const HOOKS_PATH: &str = "/api/v1/hooks/";
+/// The header with the hooks' token.
+pub(crate) const HOOK_TOKEN: &str = "x-coop-hook-token";
+
 pub(crate) async fn guard<A: Agents>(State(app): State<Arc<App<A>>>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>().copied().unwrap_or(Peer::Tcp);
     let (uri, headers) = (request.uri(), request.headers());
-    let late_token = uri.path() == WS_PATH;
-    let verdict = check_source(peer, uri, headers, &app.config)
-        .and_then(|()| if late_token { Ok(()) } else { check_token(uri, headers, &app.config) });
+    let verdict = check_source(peer, uri, headers, &app.config).and_then(|()| match uri.path() {
+        WS_PATH => Ok(()),
+        path if path.starts_with(HOOKS_PATH) => check_hook_token(headers, &app.config),
+        _ => check_token(uri, headers, &app.config),
+    });
     match verdict {
         Ok(()) => next.run(request).await,
         Err(error) if is_grpc(headers) => status(error).into_http(),
@@ -55,6 +62,15 @@ pub(crate) fn check_token(uri: &Uri, headers: &HeaderMap, config: &Config) -> Re
         None => "a token is needed; send it as `Authorization: Bearer TOKEN`",
     };
     Err(Error::new(ErrorCode::Unauthorized, message))
+}
+
+/// Checks the token that a hook brings. The API's token does not do: whoever has it has better ways.
+fn check_hook_token(headers: &HeaderMap, config: &Config) -> Result<(), Error> {
+    let given = headers.get(HOOK_TOKEN).and_then(|value| value.to_str().ok());
+    match (&config.hook_token, given) {
+        (Some(token), Some(given)) if token.matches(given) => Ok(()),
+        _ => Err(Error::new(ErrorCode::Unauthorized, "only the agent's own hooks may report here")),
+    }
 }
 
 /// Returns the token the request carries, wherever it carries it.
@@ -140,7 +156,7 @@ mod tests {
     }
 
     fn source(host: &str, origin: Option<&str>) -> bool {
-        let config = Config { token: None, hosts: vec!["box.example".into()] };
+        let config = Config { hosts: vec!["box.example".into()], ..Config::default() };
         let mut headers = headers(&[(header::HOST, host)]);
         if let Some(origin) = origin {
             headers.insert(header::ORIGIN, origin.parse().expect("a header value"));
@@ -169,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_token_is_read_wherever_it_may_stand() {
-        let config = Config { token: Some(Token::new("s3cret!+").expect("a token")), hosts: vec![] };
+        let config = Config { token: Some(Token::new("s3cret!+").expect("a token")), ..Config::default() };
         let check = |uri: &'static str, pairs: &[(header::HeaderName, &str)]| {
             check_token(&Uri::from_static(uri), &headers(pairs), &config).is_ok()
         };

@@ -3,23 +3,24 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Request as HttpRequest, State};
+use axum::extract::{Path, Request as HttpRequest, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use coop_api::{
-    Agents, Answer, Delivery, Error, ErrorCode, Input, Offset, Read, Reply, Request, Screen, Signal, Size, Written,
+    Agents, Answer, Answered, Configure, Error, ErrorCode, Explanation, HookCall, Input, NudgeId, Offset, Read,
+    Receipt, Reply, Request, Screen, Signal, Size, UsageReport, Written,
 };
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::body::{Body, Params};
-use crate::error::Failure;
+use crate::error::{Failure, Undelivered};
 use crate::guard::is_grpc;
 use crate::wire::{
-    AgentBody, Delivered, Format, Gap, HealthBody, InputBody, KeysBody, NudgeBody, OutputBody, ScreenBody, SignalBody,
-    StatusBody, text_lines, to_base64,
+    AgentBody, AsksBody, Delivered, Format, Gap, HealthBody, InputBody, KeysBody, Nothing, NudgeBody, NudgesBody,
+    OutputBody, ScreenBody, SignalBody, StatusBody, StopBody, text_lines, to_base64,
 };
 
 type Shared<A> = State<Arc<App<A>>>;
@@ -172,11 +173,17 @@ pub(crate) async fn signal<A: Agents>(
     done(app.call(Request::Signal(Signal::parse(&body.signal)?)).await)
 }
 
-pub(crate) async fn restart<A: Agents>(State(app): Shared<A>) -> Result<Json<Delivered>, Failure> {
+pub(crate) async fn restart<A: Agents>(
+    State(app): Shared<A>,
+    Body(Nothing {}): Body<Nothing>,
+) -> Result<Json<Delivered>, Failure> {
     done(app.call(Request::Restart).await)
 }
 
-pub(crate) async fn shutdown<A: Agents>(State(app): Shared<A>) -> Result<Json<Delivered>, Failure> {
+pub(crate) async fn shutdown<A: Agents>(
+    State(app): Shared<A>,
+    Body(Nothing {}): Body<Nothing>,
+) -> Result<Json<Delivered>, Failure> {
     done(app.call(Request::Shutdown).await)
 }
 
@@ -190,23 +197,84 @@ pub(crate) async fn agent_state<A: Agents>(State(app): Shared<A>) -> Result<Json
     Ok(Json(report.into()))
 }
 
+pub(crate) async fn explain<A: Agents>(State(app): Shared<A>) -> Result<Json<Explanation>, Failure> {
+    Ok(Json(app.explain().await?))
+}
+
 pub(crate) async fn nudge<A: Agents>(
     State(app): Shared<A>,
     Body(body): Body<NudgeBody>,
-) -> Result<Json<Delivery>, Failure> {
-    deliver(&app, Request::Nudge(body.message)).await
+) -> Result<Json<Receipt>, Undelivered> {
+    match app.nudge(body.into()).await {
+        Ok(receipt) => Ok(Json(receipt)),
+        Err(error) => Err(Undelivered::new(&app, error).await),
+    }
+}
+
+pub(crate) async fn nudges<A: Agents>(State(app): Shared<A>) -> Result<Json<NudgesBody>, Failure> {
+    let report = app.agent_state().await?;
+    Ok(Json(NudgesBody { nudges: report.queue }))
+}
+
+pub(crate) async fn cancel_nudge<A: Agents>(
+    State(app): Shared<A>,
+    Path(id): Path<String>,
+) -> Result<Json<Delivered>, Failure> {
+    done(app.call(Request::CancelNudge(NudgeId(id))).await)
+}
+
+pub(crate) async fn asks<A: Agents>(State(app): Shared<A>) -> Result<Json<AsksBody>, Failure> {
+    Ok(Json(AsksBody { asks: app.asks().await? }))
 }
 
 pub(crate) async fn respond<A: Agents>(
     State(app): Shared<A>,
     Body(answer): Body<Answer>,
-) -> Result<Json<Delivery>, Failure> {
-    deliver(&app, Request::Respond(answer)).await
+) -> Result<Json<Answered>, Undelivered> {
+    match app.respond(answer).await {
+        Ok(answered) => Ok(Json(answered)),
+        Err(error) => Err(Undelivered::new(&app, error).await),
+    }
 }
 
-async fn deliver<A: Agents>(app: &App<A>, request: Request) -> Result<Json<Delivery>, Failure> {
-    let delivery = app.deliver(request).await?;
-    Ok(Json(delivery))
+pub(crate) async fn interrupt<A: Agents>(
+    State(app): Shared<A>,
+    Body(Nothing {}): Body<Nothing>,
+) -> Result<Json<Delivered>, Failure> {
+    done(app.call(Request::Interrupt).await)
+}
+
+pub(crate) async fn configure<A: Agents>(
+    State(app): Shared<A>,
+    Body(settings): Body<Configure>,
+) -> Result<Json<Delivered>, Failure> {
+    done(app.call(Request::Configure(settings)).await)
+}
+
+pub(crate) async fn resolve_stop<A: Agents>(
+    State(app): Shared<A>,
+    Body(body): Body<StopBody>,
+) -> Result<Json<Delivered>, Failure> {
+    done(app.call(Request::ResolveStop(body.into())).await)
+}
+
+/// Takes in what a hook reports. The answer is what the hook is to print, and may be long in coming.
+pub(crate) async fn hook<A: Agents>(
+    State(app): Shared<A>,
+    Path(event): Path<String>,
+    Body(payload): Body<Value>,
+) -> Result<Json<Value>, Failure> {
+    let printed = app.hook(HookCall { event, payload }).await?;
+    Ok(Json(printed.unwrap_or_else(|| json!({}))))
+}
+
+pub(crate) async fn transcript<A: Agents>(State(app): Shared<A>) -> Result<Response, Failure> {
+    let lines = app.transcript().await?;
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], lines).into_response())
+}
+
+pub(crate) async fn usage<A: Agents>(State(app): Shared<A>) -> Result<Json<UsageReport>, Failure> {
+    Ok(Json(app.usage().await?))
 }
 
 pub(crate) async fn openapi() -> Json<Value> {

@@ -1,6 +1,6 @@
 //! The OpenAPI description, made from the table of routes and the types themselves.
 
-use coop_api::{Answer, Delivery, Error, ErrorCode, Size, Written};
+use coop_api::{Answer, Answered, Configure, Error, ErrorCode, Explanation, Receipt, Size, UsageReport, Written};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 use crate::error::mapping;
 use crate::routes::{ROUTES, Route};
 use crate::wire::{
-    AgentBody, Delivered, HealthBody, InputBody, KeysBody, NudgeBody, OutputBody, ScreenBody, SignalBody, StatusBody,
+    AgentBody, AsksBody, Delivered, HealthBody, InputBody, KeysBody, NudgeBody, NudgesBody, OutputBody, ScreenBody,
+    SignalBody, StatusBody, StopBody,
 };
 
 /// Returns the description.
@@ -26,7 +27,14 @@ pub fn document() -> Value {
     add::<NudgeBody>(&mut generator);
     add::<AgentBody>(&mut generator);
     add::<Delivered>(&mut generator);
-    add::<Delivery>(&mut generator);
+    add::<Answered>(&mut generator);
+    add::<AsksBody>(&mut generator);
+    add::<Configure>(&mut generator);
+    add::<Explanation>(&mut generator);
+    add::<NudgesBody>(&mut generator);
+    add::<Receipt>(&mut generator);
+    add::<StopBody>(&mut generator);
+    add::<UsageReport>(&mut generator);
     add::<Written>(&mut generator);
     add::<Answer>(&mut generator);
     add::<Size>(&mut generator);
@@ -65,6 +73,7 @@ fn operation(route: &Route) -> Value {
         None => match route.path {
             "/api/v1/events" => json!({ "text/event-stream": {} }),
             "/api/v1/screen/text" => json!({ "text/plain": {} }),
+            "/api/v1/transcripts/catchup" => json!({ "application/x-ndjson": {} }),
             _ => json!({ "application/json": {} }),
         },
     };
@@ -86,12 +95,17 @@ fn operation(route: &Route) -> Value {
     if let Some(name) = route.request {
         operation["requestBody"] = json!({ "content": { "application/json": { "schema": reference(name) } } });
     }
-    if !route.query.is_empty() {
-        operation["parameters"] = route
-            .query
-            .iter()
-            .map(|(name, kind, meaning)| json!({ "name": name, "in": "query", "description": meaning, "schema": { "type": kind } }))
-            .collect();
+    let query = route.query.iter().map(|(name, kind, meaning)| {
+        json!({ "name": name, "in": "query", "description": meaning, "schema": { "type": kind } })
+    });
+    let in_path = route
+        .path
+        .split('/')
+        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }));
+    let parameters: Vec<_> = in_path.chain(query).collect();
+    if !parameters.is_empty() {
+        operation["parameters"] = parameters.into();
     }
     operation
 }

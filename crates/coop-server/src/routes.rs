@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use coop_api::Agents;
 
 use crate::app::App;
@@ -15,7 +15,7 @@ use crate::{http, sse, ws};
 /// One route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// `GET` or `POST`.
+    /// `GET`, `POST` or `DELETE`.
     pub method: &'static str,
     /// Its path.
     pub path: &'static str,
@@ -91,15 +91,46 @@ pub const ROUTES: &[Route] = &[
     Route { response: Some("AgentBody"), ..route("GET", "/api/v1/agent", "Agent state, another spelling") },
     Route { response: Some("AgentBody"), ..route("GET", "/api/v1/agent/state", "Agent state + prompt context") },
     Route {
-        request: Some("NudgeBody"),
-        response: Some("Delivery"),
-        ..route("POST", "/api/v1/agent/nudge", "Deliver message to idle agent")
+        response: Some("Explanation"),
+        ..route(
+            "GET",
+            "/api/v1/agent/explain",
+            "Why the state is what it is: the last signals and what was made of them",
+        )
     },
     Route {
+        request: Some("NudgeBody"),
+        response: Some("Receipt"),
+        ..route("POST", "/api/v1/agent/nudge", "Deliver message to idle agent")
+    },
+    Route { response: Some("NudgesBody"), ..route("GET", "/api/v1/agent/nudges", "Messages that wait") },
+    Route {
+        response: Some("Delivered"),
+        ..route("DELETE", "/api/v1/agent/nudges/{id}", "Take back a message that waits")
+    },
+    Route { response: Some("AsksBody"), ..route("GET", "/api/v1/agent/asks", "What the agent asks") },
+    Route {
         request: Some("Answer"),
-        response: Some("Delivery"),
+        response: Some("Answered"),
         ..route("POST", "/api/v1/agent/respond", "Answer agent prompt")
     },
+    Route {
+        response: Some("Delivered"),
+        ..route("POST", "/api/v1/agent/interrupt", "Stop what the agent is doing; it is idle then")
+    },
+    Route {
+        request: Some("Configure"),
+        response: Some("Delivered"),
+        ..route("POST", "/api/v1/agent/configure", "Set the mode or model of a running agent")
+    },
+    Route {
+        request: Some("StopBody"),
+        response: Some("Delivered"),
+        ..route("POST", "/api/v1/stop/resolve", "Decide about an agent that wants to end its turn and is held")
+    },
+    route("POST", "/api/v1/hooks/{event}", "For the agent's hooks, with their own token; answers with what to print"),
+    route("GET", "/api/v1/transcripts/catchup", "The conversation so far, as the agent keeps it (JSON lines)"),
+    Route { response: Some("UsageReport"), ..route("GET", "/api/v1/session/usage", "Tokens and cost") },
     route("GET", "/api/v1/openapi.json", "This description"),
     Route { query: WS_QUERY, ..route("GET", WS_PATH, "WebSocket, see docs/WEBSOCKET.md") },
 ];
@@ -120,8 +151,18 @@ pub(crate) fn router<A: Agents>() -> Router<Arc<App<A>>> {
         .route("/api/v1/shutdown", post(http::shutdown))
         .route("/api/v1/agent", get(http::agent_state))
         .route("/api/v1/agent/state", get(http::agent_state))
+        .route("/api/v1/agent/explain", get(http::explain))
         .route("/api/v1/agent/nudge", post(http::nudge))
+        .route("/api/v1/agent/nudges", get(http::nudges))
+        .route("/api/v1/agent/nudges/{id}", delete(http::cancel_nudge))
+        .route("/api/v1/agent/asks", get(http::asks))
         .route("/api/v1/agent/respond", post(http::respond))
+        .route("/api/v1/agent/interrupt", post(http::interrupt))
+        .route("/api/v1/agent/configure", post(http::configure))
+        .route("/api/v1/stop/resolve", post(http::resolve_stop))
+        .route("/api/v1/hooks/{event}", post(http::hook))
+        .route("/api/v1/transcripts/catchup", get(http::transcript))
+        .route("/api/v1/session/usage", get(http::usage))
         .route("/api/v1/openapi.json", get(http::openapi))
         .route(WS_PATH, get(ws::upgrade))
         .method_not_allowed_fallback(http::wrong_method)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event as Frame, KeepAlive, Sse};
-use coop_api::{Agents, Event, EventBody, Seq};
+use coop_api::{Agents, Event, Seq};
 use futures_util::Stream;
 use futures_util::stream;
 use serde::Deserialize;
@@ -59,10 +59,6 @@ pub(crate) async fn events<A: Agents>(
 }
 
 fn frame(event: &Event) -> Frame {
-    let kind = match event.body {
-        EventBody::State { .. } => "state",
-        EventBody::Lifecycle(_) => "lifecycle",
-    };
     let data = serde_json::to_string(event).unwrap_or_default();
-    Frame::default().id(event.seq.to_string()).event(kind).data(data)
+    Frame::default().id(event.seq.to_string()).event(event.body.kind()).data(data)
 }

@@ -6,8 +6,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use coop_api::{
-    AgentReport, Cursor, Error, ErrorCode, EventBody, Health, Lifecycle, Line, Modes, Offset, ProcessState, Screen,
-    Seq, Size, Status,
+    AgentReport, AgentState, Ask, AskId, AskKind, Cursor, Error, ErrorCode, Event, EventBody, Evidence, Health,
+    Lifecycle, Line, Modes, Nudge, NudgeRequest, Offset, ProcessState, Receipt, Screen, Seq, Size, Status,
+    StopDecision, When,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -189,6 +190,11 @@ pub(crate) struct SignalBody {
     pub(crate) signal: String,
 }
 
+/// The body of what takes none. It is read all the same: what is left unread would break the connection.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Delivered {
     pub(crate) delivered: bool,
@@ -199,24 +205,142 @@ pub(crate) struct Delivered {
 pub(crate) struct NudgeBody {
     /// What to tell the agent.
     pub(crate) message: String,
+    /// `now` (the default) or `idle`, which queues it.
+    #[serde(default)]
+    pub(crate) when: When,
+    /// Whether to wait until a queued message is delivered.
+    #[serde(default)]
+    pub(crate) wait: bool,
 }
 
-/// The agent's state in the seed's spelling.
+impl From<NudgeBody> for NudgeRequest {
+    fn from(body: NudgeBody) -> Self {
+        Self { message: body.message, when: body.when, wait: body.wait }
+    }
+}
+
+/// What to do with an agent that wants to end its turn and is held.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct StopBody {
+    /// `allow` (the default) or `block`.
+    pub(crate) decision: StopChoice,
+    /// What an agent that is sent back is told.
+    pub(crate) reason: Option<String>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum StopChoice {
+    #[default]
+    Allow,
+    Block,
+}
+
+impl From<StopBody> for StopDecision {
+    fn from(body: StopBody) -> Self {
+        match body.decision {
+            StopChoice::Allow => Self::Allow,
+            StopChoice::Block => Self::Block(body.reason.unwrap_or_default()),
+        }
+    }
+}
+
+/// The agent's state in the words of both kinds of clients.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct AgentBody {
-    #[serde(flatten)]
-    report: AgentReport,
+    /// The agent's type, as given by `--agent`.
+    agent: String,
+    /// `starting`, `working`, `waiting_for_input`, `permission_prompt`, `plan_prompt`, `ask_user`, `error`, `unknown` or
+    /// `exited`.
+    state: &'static str,
+    /// The same in one of `starting`, `working`, `idle`, `prompt`, `error`, `unknown`, `exited`.
+    name: &'static str,
+    /// The state with all that belongs to it.
+    detail: AgentState,
+    /// The screen's sequence number when the state began.
+    since_seq: Seq,
+    /// When the state began, RFC 3339.
+    since: String,
+    screen_seq: Seq,
     /// Which kind of evidence the state rests on.
     detection_tier: &'static str,
+    evidence: Evidence,
     idle_grace_remaining_secs: Option<f32>,
-    prompt: Option<()>,
+    prompt: Option<PromptBody>,
+    /// The agent's own session, which it can be resumed with.
+    session_id: Option<String>,
+    last_message: Option<String>,
+    /// Messages that wait to be delivered.
+    queue: Vec<Nudge>,
 }
 
 impl From<AgentReport> for AgentBody {
     fn from(report: AgentReport) -> Self {
-        let detection_tier = report.evidence.source.as_str();
-        Self { report, detection_tier, idle_grace_remaining_secs: None, prompt: None }
+        Self {
+            agent: report.agent,
+            state: report.state.as_str(),
+            name: report.state.short_name(),
+            detail: report.state,
+            since_seq: report.since_seq,
+            since: report.since,
+            screen_seq: report.screen_seq,
+            detection_tier: report.evidence.source.as_str(),
+            evidence: report.evidence,
+            idle_grace_remaining_secs: report.idle_grace_remaining.map(|left| left.as_secs_f32()),
+            prompt: report.ask.as_ref().map(PromptBody::from),
+            session_id: report.session_id,
+            last_message: report.last_message,
+            queue: report.queue,
+        }
     }
+}
+
+/// What the agent asks.
+#[derive(Clone, Serialize, JsonSchema)]
+pub(crate) struct PromptBody {
+    /// `permission`, `plan`, `question` or `setup`.
+    #[serde(rename = "type")]
+    pub(crate) kind: &'static str,
+    /// The ask's name, to answer just this one.
+    pub(crate) ask: AskId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tool: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) input_preview: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) question: Option<String>,
+    /// The labels of what can be chosen, in order.
+    pub(crate) options: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) summary: Option<String>,
+    pub(crate) screen_lines: Vec<String>,
+}
+
+impl From<&Ask> for PromptBody {
+    fn from(ask: &Ask) -> Self {
+        let only = |kind: AskKind| (ask.kind == kind).then(|| ask.preview.clone());
+        Self {
+            kind: ask.kind.as_str(),
+            ask: ask.id.clone(),
+            tool: ask.tool.clone(),
+            input_preview: only(AskKind::Permission).or(only(AskKind::Setup)),
+            question: only(AskKind::Question),
+            options: ask.options.iter().map(|option| option.label.clone()).collect(),
+            summary: only(AskKind::Plan),
+            screen_lines: ask.screen_lines.clone(),
+        }
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct AsksBody {
+    pub(crate) asks: Vec<Ask>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct NudgesBody {
+    pub(crate) nudges: Vec<Nudge>,
 }
 
 /// What a WebSocket tells its client.
@@ -248,12 +372,26 @@ pub(crate) enum ServerMessage {
         seq: Seq,
         title: Arc<str>,
     },
-    StateChange {
-        prev: &'static str,
-        next: &'static str,
-        seq: Seq,
-        prompt: Option<()>,
+    StateChange(Transition),
+    /// The same in the shorter words.
+    Transition(Transition),
+    #[serde(rename = "stop:outcome")]
+    StopOutcome {
+        event: Seq,
+        #[serde(flatten)]
+        outcome: coop_api::StopOutcome,
     },
+    /// What became of a nudge sent over this connection.
+    Receipt(Receipt),
+    /// What became of an answer sent over this connection.
+    Answered(coop_api::Answered),
+    /// The agent's state, to those who asked.
+    State(Box<AgentBody>),
+    Asks(AsksBody),
+    Explanation(coop_api::Explanation),
+    Usage(coop_api::UsageReport),
+    /// What was asked is done.
+    Done,
     /// Events that are no longer kept.
     Lagged {
         from: Seq,
@@ -292,6 +430,56 @@ pub(crate) enum ServerMessage {
     Pong,
 }
 
+/// A change of the agent's state.
+#[derive(Serialize)]
+pub(crate) struct Transition {
+    prev: &'static str,
+    next: &'static str,
+    /// The screen's sequence number.
+    seq: Seq,
+    /// The event's number.
+    event: Seq,
+    prompt: Option<PromptBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_message: Option<String>,
+    /// What failed, if it is `error`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fault: Option<coop_api::Fault>,
+    evidence: Evidence,
+}
+
+/// Which words a client wants states in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    /// `state_change` with the sidecar's names.
+    #[default]
+    Long,
+    /// `transition` with `idle` and `prompt`.
+    Short,
+}
+
+impl Transition {
+    fn new(event: Seq, change: &coop_api::StateChange, spelling: Spelling) -> Self {
+        let name = |state: &AgentState| match spelling {
+            Spelling::Long => state.as_str(),
+            Spelling::Short => state.short_name(),
+        };
+        Self {
+            prev: name(&change.prev),
+            next: name(&change.next),
+            seq: change.screen_seq,
+            event,
+            prompt: change.ask.as_ref().map(PromptBody::from),
+            last_message: change.last_message.clone(),
+            fault: match &change.next {
+                AgentState::Blocked { fault } => Some(fault.clone()),
+                _ => None,
+            },
+            evidence: change.evidence.clone(),
+        }
+    }
+}
+
 impl From<Error> for ServerMessage {
     fn from(error: Error) -> Self {
         Self::Error { message: error.message, code: error.code }
@@ -315,21 +503,44 @@ impl ServerMessage {
         }
     }
 
-    pub(crate) fn event(body: &EventBody) -> Self {
-        match body {
-            EventBody::State { prev, next, screen_seq } => {
-                Self::StateChange { prev: prev.as_str(), next: next.as_str(), seq: *screen_seq, prompt: None }
-            }
+    /// Returns what has a message of its own; the rest goes as it is.
+    pub(crate) fn event(event: &Event, spelling: Spelling) -> Option<Self> {
+        Some(match &event.body {
+            EventBody::State(change) => match spelling {
+                Spelling::Long => Self::StateChange(Transition::new(event.seq, change, spelling)),
+                Spelling::Short => Self::Transition(Transition::new(event.seq, change, spelling)),
+            },
+            EventBody::Stop(outcome) => Self::StopOutcome { event: event.seq, outcome: outcome.clone() },
             EventBody::Lifecycle(Lifecycle::Exited { code, signal }) => Self::Exit { code: *code, signal: *signal },
             EventBody::Lifecycle(Lifecycle::Resized { size }) => Self::Resize { cols: size.cols(), rows: size.rows() },
             EventBody::Lifecycle(Lifecycle::Started { pid }) => Self::Started { pid: *pid },
             EventBody::Lifecycle(Lifecycle::Stopping) => Self::Stopping,
-        }
+            EventBody::Lifecycle(Lifecycle::Session { .. })
+            | EventBody::Turn(_)
+            | EventBody::Message(_)
+            | EventBody::Tool(_)
+            | EventBody::Ask(_)
+            | EventBody::Artifact(_)
+            | EventBody::Usage(_)
+            | EventBody::Fault(_)
+            | EventBody::Delivery(_) => return None,
+        })
     }
 }
 
+/// Returns an event as a message: its kind as `type`, its number as `event`, and all that is in it.
+pub(crate) fn event_message(event: &Event) -> serde_json::Value {
+    let mut message = serde_json::to_value(&event.body).unwrap_or_default();
+    if let Some(fields) = message.as_object_mut() {
+        fields.remove("kind");
+        fields.insert("type".into(), event.body.kind().into());
+        fields.insert("event".into(), event.seq.0.into());
+    }
+    message
+}
+
 /// What a client tells a WebSocket.
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum ClientMessage {
     Input {
@@ -350,10 +561,13 @@ pub(crate) enum ClientMessage {
     Resize(Size),
     ScreenRequest {},
     StateRequest {},
-    Nudge {
-        message: String,
-    },
+    Nudge(NudgeBody),
     Respond(coop_api::Answer),
+    Interrupt {},
+    StopResolve(StopBody),
+    AsksRequest {},
+    ExplainRequest {},
+    UsageRequest {},
     Replay {
         offset: Offset,
     },

@@ -14,6 +14,7 @@ async fn main() {
         id: AgentId("flood".into()),
         agent: "unknown".into(),
         command,
+        driven: None,
         size: Size::DEFAULT,
         ring: 1 << 20,
         queries: Queries::Answered,

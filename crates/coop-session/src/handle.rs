@@ -1,13 +1,18 @@
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use coop_api::{AgentId, Agents, Error, ErrorCode, Feed, Pulse, Reply, Request, Size, Tap};
+use coop_drivers::{Driver, Runtime, Watch};
 use coop_term::{Command, Exit, Ring, SpawnError};
+use serde_json::Value;
 use tokio::runtime;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::agent::StopConfig;
+use crate::prime::StartConfig;
 use crate::session::Session;
 
 /// Requests that may wait for the session; more wait at their sender.
@@ -22,6 +27,8 @@ pub struct Options {
     pub agent: String,
     /// What to run.
     pub command: Command,
+    /// How to run it as an agent; without it nothing is known of the child.
+    pub driven: Option<AgentOptions>,
     /// The terminal's first size.
     pub size: Size,
     /// How much output is kept, in bytes.
@@ -32,6 +39,42 @@ pub struct Options {
     pub grace: Duration,
     /// Shut down when nothing was written or typed for this long.
     pub idle_timeout: Option<Duration>,
+}
+
+/// How to run a child that is an agent.
+#[derive(Clone)]
+pub struct AgentOptions {
+    /// Makes ready for one more child.
+    pub prepare: Prepare,
+    /// How long an agent without better signs must be quiet to count as idle.
+    pub idle_grace: Duration,
+    /// What happens when it wants to end its turn.
+    pub stop: StopConfig,
+    /// What it is told when it begins.
+    pub start: StartConfig,
+}
+
+impl fmt::Debug for AgentOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentOptions").field("stop", &self.stop).field("start", &self.start).finish_non_exhaustive()
+    }
+}
+
+/// Makes ready for one more child: writes the files it needs and says how to run it.
+pub type Prepare = Arc<dyn Fn() -> io::Result<Prepared> + Send + Sync>;
+
+/// What a child that is an agent needs.
+pub struct Prepared {
+    /// What to run instead of the plain command.
+    pub command: Command,
+    /// What is known of the agent.
+    pub driver: Box<dyn Driver>,
+    /// How it is run.
+    pub runtime: Runtime,
+    /// Files to watch.
+    pub watch: Vec<Watch>,
+    /// What its control protocol is told first.
+    pub opening: Vec<Value>,
 }
 
 /// Who answers the questions a child asks its terminal.

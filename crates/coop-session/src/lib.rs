@@ -3,12 +3,19 @@
 //! One task on a thread of its own owns the child, the screen, the event log and the input queue. Everyone else holds
 //! a [`Handle`]: it asks by mailbox and follows by [`coop_api::Feed`]. Only the input queue writes to the terminal.
 
+mod agent;
+mod drive;
 mod handle;
 mod input;
 mod lock;
 mod log;
+mod prime;
+mod render;
 mod requests;
 mod session;
 mod stop;
+mod watch;
 
-pub use handle::{Handle, Options, Queries, StartError, start};
+pub use agent::{StopConfig, StopMode};
+pub use handle::{AgentOptions, Handle, Options, Prepare, Prepared, Queries, StartError, start};
+pub use prime::{Prime, StartConfig};

@@ -4,18 +4,24 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use coop_api::{
-    AgentReport, AgentState, Dump, Error, ErrorCode, EventBody, Evidence, EvidenceSource, Health, Input, Lifecycle,
-    LockAction, ProcessState, Reply, Request, Signal, Size, Status, WriterId,
+    AgentReport, Dump, Error, ErrorCode, EventBody, Health, Input, Lifecycle, LockAction, ProcessState, Reply, Request,
+    Signal, Size, Status, WriterId,
 };
+use coop_drivers::Runtime;
 use coop_term::{Target, encode_keys, encode_paste};
 use tokio::sync::oneshot;
 
+use crate::agent::Agent;
 use crate::handle::Mail;
-use crate::session::{AfterStop, Running, Session};
+use crate::session::{AfterStop, Running, Session, plain_evidence};
 
 impl Session {
     pub(crate) fn handle(&mut self, Mail { request, reply }: Mail) {
         let answer = match request {
+            Request::Write { .. } if self.agent.as_ref().is_some_and(Agent::is_typing) => {
+                // It waits until the message that is being typed is through.
+                return self.deferred.push(Mail { request, reply });
+            }
             Request::Write { writer, input } => return self.type_input(writer, input, reply),
             Request::Health => Ok(Reply::Health(self.health())),
             Request::Status => Ok(Reply::Status(self.status())),
@@ -31,8 +37,18 @@ impl Session {
                 self.begin_stop(AfterStop::ShutDown);
                 Ok(Reply::Done)
             }
-            Request::AgentState => Ok(Reply::AgentState(self.report())),
-            Request::Nudge(_) | Request::Respond(_) => Err(self.no_driver()),
+            Request::AgentState => Ok(Reply::AgentState(Box::new(self.report()))),
+            Request::Explain
+            | Request::Nudge(_)
+            | Request::CancelNudge(_)
+            | Request::Asks
+            | Request::Respond(_)
+            | Request::Interrupt
+            | Request::ResolveStop(_)
+            | Request::Hook(_)
+            | Request::Transcript
+            | Request::Usage
+            | Request::Configure(_) => return self.ask_agent(request, reply),
         };
         // Whoever asked may be gone.
         let _ = reply.send(answer);
@@ -50,6 +66,10 @@ impl Session {
 
     fn type_input(&mut self, writer: WriterId, input: Input, reply: oneshot::Sender<Result<Reply, Error>>) {
         let now = Instant::now();
+        if self.agent.as_ref().is_some_and(|agent| agent.runtime() == Runtime::Pipe) {
+            let why = "this agent has no terminal to type into; use /api/v1/agent/nudge and /api/v1/agent/respond";
+            return drop(reply.send(Err(Error::bad_request(why))));
+        }
         let accepted = self.running().map(|_| ()).and_then(|()| self.lock.check(writer, now)).and_then(|()| {
             let modes = self.screen.modes();
             match input {
@@ -154,24 +174,26 @@ impl Session {
     }
 
     fn report(&self) -> AgentReport {
-        let (state, since_seq) = self.state.clone();
-        let evidence = match &state {
-            AgentState::Exited { code, signal } => Evidence {
-                source: EvidenceSource::Process,
-                detail: match (code, signal) {
-                    (Some(code), _) => format!("the process exited with code {code}"),
-                    (None, Some(signal)) => format!("the process was killed by signal {signal}"),
-                    (None, None) => "the process is gone".to_owned(),
-                },
-            },
-            AgentState::Starting | AgentState::Unknown => {
-                Evidence { source: EvidenceSource::None, detail: "no driver is active".to_owned() }
-            }
-        };
-        AgentReport { agent: self.options.agent.clone(), state, since_seq, screen_seq: self.screen.seq(), evidence }
+        if let Some(agent) = &self.agent {
+            return agent.report(&self.options.agent, self.screen.seq(), Instant::now());
+        }
+        let (state, since_seq, since) = self.state.clone();
+        AgentReport {
+            agent: self.options.agent.clone(),
+            evidence: plain_evidence(&state),
+            state,
+            since_seq,
+            since: humantime::format_rfc3339_millis(since).to_string(),
+            screen_seq: self.screen.seq(),
+            idle_grace_remaining: None,
+            ask: None,
+            session_id: None,
+            last_message: None,
+            queue: Vec::new(),
+        }
     }
 
-    fn no_driver(&self) -> Error {
+    pub(crate) fn no_driver(&self) -> Error {
         let message = format!(
             "coop has no driver for {:?}, so it cannot tell when to type; use /api/v1/input",
             self.options.agent

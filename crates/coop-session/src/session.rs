@@ -2,19 +2,26 @@
 
 use std::io;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
-use coop_api::{AgentState, Epoch, Error, ErrorCode, EventBody, Lifecycle, Offset, Pulse, Seq};
-use coop_term::{Child, ChildEvent, Exit, Output, Ring, Screen, SpawnError, Target, Wants};
+use coop_api::{
+    AgentState, AskId, Epoch, Error, ErrorCode, EventBody, Evidence, EvidenceSource, Lifecycle, Offset, Pulse, Seq,
+    StateChange,
+};
+use coop_term::{Child, ChildEvent, Exit, Output, Ring, Screen, SpawnError, Streams, Target, Wants};
 use rustix::process::Signal;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep_until;
 
+use crate::agent::Agent;
+use crate::drive::Primed;
 use crate::handle::{Mail, Options, Published, Queries};
 use crate::input::InputQueue;
 use crate::lock::WriteLock;
 use crate::log::EventLog;
 use crate::stop::Stop;
+use crate::watch::{LogPaths, Seen};
 
 /// How much output is read before those who follow it are told. Requests get their turn sooner.
 const BATCH: usize = 64 * 1024;
@@ -30,12 +37,20 @@ pub(crate) struct Session {
     pub(crate) child: Option<Running>,
     pub(crate) epoch: Epoch,
     pub(crate) exit: Option<Exit>,
-    pub(crate) state: (AgentState, Seq),
+    /// The state of a child that is no agent, and since when.
+    pub(crate) state: (AgentState, Seq, SystemTime),
     pub(crate) screen: Screen,
     pub(crate) log: EventLog,
     pub(crate) lock: WriteLock,
     pub(crate) began: Instant,
     pub(crate) bytes_written: u64,
+    /// What is known of the child, if it is an agent.
+    pub(crate) agent: Option<Agent>,
+    /// Inputs that came while a message was being typed.
+    pub(crate) deferred: Vec<Mail>,
+    pub(crate) files: mpsc::Receiver<Seen>,
+    pub(crate) log_paths: Option<LogPaths>,
+    pub(crate) primed: (mpsc::Sender<Primed>, mpsc::Receiver<Primed>),
     ring: Arc<Ring>,
     published: Published,
     mail: mpsc::Receiver<Mail>,
@@ -51,6 +66,11 @@ pub(crate) struct Session {
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) queue: InputQueue,
+    /// The line of its pipe that has not ended.
+    pub(crate) line: Vec<u8>,
+    /// What waits to be written to its pipe.
+    pub(crate) outbox: Vec<u8>,
+    pipe_at_end: bool,
     /// Set once its terminal has nothing more to read.
     at_end: bool,
     /// Set once it has ended, to when we stop waiting for its last output.
@@ -67,8 +87,16 @@ enum Wake {
     Mail(Option<Mail>),
     Readable,
     Writable,
+    PipeReadable,
+    PipeWritable,
     Ended,
     Deadline,
+    /// A file of the agent's changed.
+    Seen(Seen),
+    /// A hook of the agent's went away.
+    HookGone(AskId),
+    /// What an agent that begins is to be told is known.
+    Primed(Primed),
 }
 
 impl Session {
@@ -83,12 +111,17 @@ impl Session {
             child: None,
             epoch: Epoch::default(),
             exit: None,
-            state: (AgentState::Starting, Seq::default()),
+            state: (AgentState::Starting, Seq::default(), SystemTime::now()),
             screen: Screen::new(options.size),
             log: EventLog::new(options.id.clone()),
             lock: WriteLock::default(),
             began: now,
             bytes_written: 0,
+            agent: None,
+            deferred: Vec::new(),
+            files: mpsc::channel(1).1,
+            log_paths: None,
+            primed: mpsc::channel(8),
             ring,
             published,
             mail,
@@ -111,6 +144,11 @@ impl Session {
                 Wake::Mail(None) => self.begin_stop(AfterStop::ShutDown),
                 Wake::Readable => self.read(),
                 Wake::Writable => self.write(),
+                Wake::PipeReadable => self.read_pipe(),
+                Wake::PipeWritable => self.write_pipe(),
+                Wake::Seen(seen) => self.file_changed(seen),
+                Wake::HookGone(ask) => self.hook_gone(&ask),
+                Wake::Primed(primed) => self.prime(primed),
                 Wake::Ended => self.child_ended(),
                 Wake::Deadline => self.deadline_passed(),
             }
@@ -128,7 +166,7 @@ impl Session {
     async fn wake(&mut self) -> Wake {
         let deadline = self.next_deadline();
         let mail_closed = self.mail.is_closed() && self.mail.is_empty();
-        let Some(Running { child, queue, at_end, drain_until }) = &self.child else {
+        let Some(Running { child, queue, at_end, drain_until, outbox, pipe_at_end, .. }) = &self.child else {
             return tokio::select! {
                 mail = self.mail.recv(), if !mail_closed || self.stop.is_none() => Wake::Mail(mail),
                 () = on(deadline.map(|deadline| sleep_until(deadline.into()))) => Wake::Deadline,
@@ -136,14 +174,28 @@ impl Session {
         };
         // A hung-up terminal claims to be writable for ever and takes nothing: writing to it, this loop would spin and
         // never let the runtime see that the child has ended.
-        let wants = Wants { output: !*at_end, writable: !queue.is_empty() && !*at_end, end: drain_until.is_none() };
+        let wants = Wants {
+            output: !*at_end,
+            writable: !queue.is_empty() && !*at_end,
+            end: drain_until.is_none(),
+            pipe_output: !*pipe_at_end,
+            pipe_writable: !outbox.is_empty() && !*pipe_at_end,
+        };
+        let agent = &mut self.agent;
+        let gone = std::future::poll_fn(|cx| agent.as_mut().map_or(Poll::Pending, |agent| agent.poll_gone(cx)));
+        let watched = self.log_paths.is_some();
         tokio::select! {
             mail = self.mail.recv(), if !mail_closed || self.stop.is_none() => Wake::Mail(mail),
             event = child.event(wants) => match event {
                 ChildEvent::Readable => Wake::Readable,
                 ChildEvent::Writable => Wake::Writable,
+                ChildEvent::PipeReadable => Wake::PipeReadable,
+                ChildEvent::PipeWritable => Wake::PipeWritable,
                 ChildEvent::Ended => Wake::Ended,
             },
+            Some(seen) = self.files.recv(), if watched => Wake::Seen(seen),
+            ask = gone => Wake::HookGone(ask),
+            Some(primed) = self.primed.1.recv() => Wake::Primed(primed),
             () = on(deadline.map(|deadline| sleep_until(deadline.into()))) => Wake::Deadline,
         }
     }
@@ -156,6 +208,7 @@ impl Session {
             running.and_then(|running| running.queue.deadline()),
             running.and_then(|running| running.drain_until),
             self.stop.as_ref().and_then(|(stop, _)| stop.deadline()),
+            self.agent.as_ref().filter(|_| running.is_some()).and_then(Agent::deadline),
             idle,
         ]
         .into_iter()
@@ -169,6 +222,7 @@ impl Session {
             self.screen.end_frame();
             self.screen_changed();
         }
+        self.agent_deadline(now);
         if let Some(running) = &mut self.child {
             running.queue.tell_impatient(now);
             if running.drain_until.is_some_and(|deadline| deadline <= now) {
@@ -190,14 +244,29 @@ impl Session {
     }
 
     fn spawn(&mut self) -> Result<(), SpawnError> {
-        let child = Child::spawn(&self.options.command, self.screen.size())?;
+        let prepared = self.prepare()?;
+        let command = prepared.as_ref().map_or(&self.options.command, |prepared| &prepared.command);
+        let child = Child::spawn(command, self.screen.size())?;
         let pid = child.pid();
         self.epoch = self.epoch.next();
         self.last_activity = Instant::now();
-        self.child = Some(Running { child, queue: InputQueue::default(), at_end: false, drain_until: None });
+        let pipe_at_end = command.streams == Streams::Terminal;
+        let running = Running {
+            child,
+            queue: InputQueue::default(),
+            line: Vec::new(),
+            outbox: Vec::new(),
+            pipe_at_end,
+            at_end: false,
+            drain_until: None,
+        };
+        self.child = Some(running);
         tracing::info!(pid, epoch = self.epoch.0, "child started");
         self.record(EventBody::Lifecycle(Lifecycle::Started { pid }));
-        self.set_state(AgentState::Unknown);
+        match prepared {
+            Some(prepared) => self.begin_agent(prepared),
+            None => self.set_state(AgentState::Unknown),
+        }
         Ok(())
     }
 
@@ -243,7 +312,7 @@ impl Session {
     }
 
     /// Takes in bytes that no child wrote.
-    fn output(&mut self, bytes: &[u8]) {
+    pub(crate) fn output(&mut self, bytes: &[u8]) {
         self.screen.end_frame();
         self.screen.feed(bytes);
         self.ring.push(bytes);
@@ -261,7 +330,43 @@ impl Session {
         }
     }
 
+    /// Reads the lines an agent writes to its pipe.
+    fn read_pipe(&mut self) {
+        let Some(running) = &mut self.child else { return };
+        let mut taken = 0;
+        while taken < BATCH && !running.pipe_at_end {
+            match running.child.read_pipe(&mut self.buffer) {
+                Output::Bytes(length) => {
+                    running.line.extend_from_slice(&self.buffer[..length]);
+                    taken += length;
+                }
+                Output::Nothing => break,
+                Output::End => running.pipe_at_end = true,
+            }
+        }
+        self.last_activity = Instant::now();
+        self.take_pipe_lines();
+    }
+
+    pub(crate) fn write_pipe(&mut self) {
+        let Some(running) = &mut self.child else { return };
+        while !running.outbox.is_empty() {
+            match running.child.write_pipe(&running.outbox) {
+                Ok(0) => return,
+                Ok(written) => {
+                    running.outbox.drain(..written);
+                    self.bytes_written += written as u64;
+                }
+                // It has closed its input; its end will follow.
+                Err(_) => running.outbox.clear(),
+            }
+        }
+    }
+
     pub(crate) fn screen_changed(&mut self) {
+        if let Some(agent) = &mut self.agent {
+            agent.screen_changed(Instant::now());
+        }
         self.frame_deadline = match (self.screen.frame_is_open(), self.frame_deadline) {
             (false, _) => None,
             (true, None) => Some(Instant::now() + FRAME_PATIENCE),
@@ -316,7 +421,9 @@ impl Session {
 
     fn told_exit(&mut self, exit: Exit) {
         self.exit = Some(exit);
-        self.set_state(AgentState::Exited { code: exit.code, signal: exit.signal });
+        if !self.agent_exited(exit) {
+            self.set_state(AgentState::Exited { code: exit.code, signal: exit.signal });
+        }
         self.record(EventBody::Lifecycle(Lifecycle::Exited { code: exit.code, signal: exit.signal }));
     }
 
@@ -341,10 +448,14 @@ impl Session {
         self.publish();
     }
 
+    /// Changes the state of a child that is no agent.
     fn set_state(&mut self, next: AgentState) {
         if self.state.0 != next {
-            let prev = std::mem::replace(&mut self.state, (next.clone(), self.screen.seq())).0;
-            self.record(EventBody::State { prev, next, screen_seq: self.screen.seq() });
+            let (prev, ..) = std::mem::replace(&mut self.state, (next.clone(), self.screen.seq(), SystemTime::now()));
+            let screen_seq = self.screen.seq();
+            let evidence = plain_evidence(&next);
+            let change = StateChange { prev, next, screen_seq, evidence, ask: None, last_message: None };
+            self.record(EventBody::State(Box::new(change)));
         }
     }
 
@@ -372,5 +483,20 @@ async fn on<T>(future: Option<impl Future<Output = T>>) -> T {
     match future {
         Some(future) => future.await,
         None => std::future::pending().await,
+    }
+}
+
+/// Returns what the state of a child rests on that is no agent.
+pub(crate) fn plain_evidence(state: &AgentState) -> Evidence {
+    match state {
+        AgentState::Exited { code, signal } => Evidence {
+            source: EvidenceSource::Process,
+            detail: match (code, signal) {
+                (Some(code), _) => format!("the process exited with code {code}"),
+                (None, Some(signal)) => format!("the process was killed by signal {signal}"),
+                (None, None) => "the process is gone".to_owned(),
+            },
+        },
+        _ => Evidence { source: EvidenceSource::None, detail: "no driver is active".to_owned() },
     }
 }

@@ -26,8 +26,9 @@ fn options(script: &str) -> Options {
             program: "/bin/sh".into(),
             args: vec!["-c".into(), script.into()],
             env: vec![("TERM".into(), Some("xterm-256color".into()))],
-            cwd: None,
+            ..Command::default()
         },
+        driven: None,
         size: Size::DEFAULT,
         ring: 16 << 20,
         queries: Queries::Answered,
@@ -105,7 +106,7 @@ impl Live {
             .into_iter()
             .filter_map(|event| match event.body {
                 EventBody::Lifecycle(lifecycle) => Some(lifecycle),
-                EventBody::State { .. } => None,
+                _ => None,
             })
             .collect()
     }

@@ -13,7 +13,7 @@ mod width;
 
 pub use keys::{KeyError, encode_keys, encode_paste};
 pub use process::{Exit, Target};
-pub use pty::{Child, ChildEvent, Command, Output, SpawnError, Wants};
+pub use pty::{Child, ChildEvent, Command, Output, SpawnError, Streams, Wants};
 pub use ring::Ring;
 pub use screen::Screen;
 pub use width::char_width;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use coop_api::Size;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, waitid};
@@ -24,6 +25,18 @@ pub struct Command {
     pub env: Vec<(OsString, Option<OsString>)>,
     /// Where to run it, if not here.
     pub cwd: Option<PathBuf>,
+    /// What it reads and writes.
+    pub streams: Streams,
+}
+
+/// What a child reads and writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Streams {
+    /// Its terminal.
+    #[default]
+    Terminal,
+    /// Pipes; only what it complains of goes to the terminal.
+    Pipes,
 }
 
 /// Why a child could not be started.
@@ -50,6 +63,13 @@ pub struct Child {
     master: AsyncFd<OwnedFd>,
     exit: AsyncFd<OwnedFd>,
     pid: Pid,
+    pipes: Option<Pipes>,
+}
+
+#[derive(Debug)]
+struct Pipes {
+    input: AsyncFd<OwnedFd>,
+    output: AsyncFd<OwnedFd>,
 }
 
 /// What to wait for.
@@ -61,6 +81,10 @@ pub struct Wants {
     pub writable: bool,
     /// The child's end.
     pub end: bool,
+    /// Output of its pipe.
+    pub pipe_output: bool,
+    /// Room for input in its pipe.
+    pub pipe_writable: bool,
 }
 
 /// Something that happened to a child.
@@ -70,6 +94,10 @@ pub enum ChildEvent {
     Readable,
     /// Its terminal may take more input.
     Writable,
+    /// Its pipe may have output to read.
+    PipeReadable,
+    /// Its pipe may take more input.
+    PipeWritable,
     /// It has ended. It is not reaped yet: see [`Child::reap`].
     Ended,
 }
@@ -104,7 +132,10 @@ impl Child {
         if let Some(cwd) = &command.cwd {
             builder = builder.current_dir(cwd);
         }
-        let child = builder
+        if command.streams == Streams::Pipes {
+            builder = builder.stdin(Stdio::piped()).stdout(Stdio::piped());
+        }
+        let mut child = builder
             .spawn(pts)
             .map_err(|error| SpawnError::Exec { program: command.program.clone(), source: to_io(error) })?;
         let pid = Pid::from_child(&child);
@@ -112,7 +143,12 @@ impl Child {
         let pidfd = pidfd_open(pid, PidfdFlags::NONBLOCK).map_err(|error| SpawnError::Terminal(error.into()))?;
         let master: OwnedFd = pty.into();
         rustix::io::ioctl_fionbio(&master, true).map_err(|error| SpawnError::Terminal(error.into()))?;
+        let pipes = match (child.stdin.take(), child.stdout.take()) {
+            (Some(input), Some(output)) => Some(Pipes::new(input.into(), output.into()).map_err(SpawnError::Terminal)?),
+            _ => None,
+        };
         Ok(Self {
+            pipes,
             master: watch(master, Interest::READABLE | Interest::WRITABLE).map_err(SpawnError::Terminal)?,
             exit: watch(pidfd, Interest::READABLE).map_err(SpawnError::Terminal)?,
             pid,
@@ -131,29 +167,33 @@ impl Child {
             _ = self.master.readable(), if wants.output => ChildEvent::Readable,
             _ = self.master.writable(), if wants.writable => ChildEvent::Writable,
             _ = self.exit.readable(), if wants.end => ChildEvent::Ended,
+            () = readable(self.pipes.as_ref()), if wants.pipe_output => ChildEvent::PipeReadable,
+            () = writable(self.pipes.as_ref()), if wants.pipe_writable => ChildEvent::PipeWritable,
             else => std::future::pending().await,
         }
     }
 
     /// Reads what there is, as far as the buffer goes; the kernel gives about 4 KiB at once.
     pub fn read(&self, buffer: &mut [u8]) -> Output {
-        match self.master.try_io(Interest::READABLE, |fd| Ok(rustix::io::read(fd, &mut *buffer)?)) {
-            Ok(0) => Output::End,
-            Ok(length) => Output::Bytes(length),
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                Output::Nothing
-            }
-            // EIO is what Linux says once the last process has closed the other side; other errors end it too.
-            Err(_) => Output::End,
+        read(&self.master, buffer)
+    }
+
+    /// Reads what there is in the child's pipe, as far as the buffer goes.
+    pub fn read_pipe(&self, buffer: &mut [u8]) -> Output {
+        self.pipes.as_ref().map_or(Output::End, |pipes| read(&pipes.output, buffer))
+    }
+
+    /// Writes as much as the child's pipe takes now, which may be nothing.
+    pub fn write_pipe(&self, bytes: &[u8]) -> io::Result<usize> {
+        match &self.pipes {
+            Some(pipes) => write(&pipes.input, bytes),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
 
     /// Writes as much as the terminal takes now, which may be nothing.
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self.master.try_io(Interest::WRITABLE, |fd| Ok(rustix::io::write(fd, bytes)?)) {
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(0),
-            outcome => outcome,
-        }
+        write(&self.master, bytes)
     }
 
     /// Gives the terminal another size; the child is told by SIGWINCH.
@@ -171,6 +211,45 @@ impl Child {
     pub fn reap(&self) -> io::Result<Option<Exit>> {
         let status = waitid(WaitId::Pid(self.pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG)?;
         Ok(status.map(|status| Exit { code: status.exit_status(), signal: status.terminating_signal() }))
+    }
+}
+
+impl Pipes {
+    fn new(input: OwnedFd, output: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&input, true)?;
+        rustix::io::ioctl_fionbio(&output, true)?;
+        Ok(Self { input: watch(input, Interest::WRITABLE)?, output: watch(output, Interest::READABLE)? })
+    }
+}
+
+async fn readable(pipes: Option<&Pipes>) {
+    match pipes {
+        Some(pipes) => drop(pipes.output.readable().await),
+        None => std::future::pending().await,
+    }
+}
+
+async fn writable(pipes: Option<&Pipes>) {
+    match pipes {
+        Some(pipes) => drop(pipes.input.writable().await),
+        None => std::future::pending().await,
+    }
+}
+
+fn read(fd: &AsyncFd<OwnedFd>, buffer: &mut [u8]) -> Output {
+    match fd.try_io(Interest::READABLE, |fd| Ok(rustix::io::read(fd, &mut *buffer)?)) {
+        Ok(0) => Output::End,
+        Ok(length) => Output::Bytes(length),
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Output::Nothing,
+        // EIO is what Linux says once the last process has closed the other side; other errors end it too.
+        Err(_) => Output::End,
+    }
+}
+
+fn write(fd: &AsyncFd<OwnedFd>, bytes: &[u8]) -> io::Result<usize> {
+    match fd.try_io(Interest::WRITABLE, |fd| Ok(rustix::io::write(fd, bytes)?)) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(0),
+        outcome => outcome,
     }
 }
 

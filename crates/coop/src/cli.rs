@@ -37,8 +37,14 @@ pub(crate) enum Sub {
     Type(Type),
     /// Presses keys in an agent's terminal
     Keys(Keys),
-    /// Runs the built-in simulated agent
-    Sim,
+    /// Runs a simulated agent, or a fake model server for real ones
+    Sim(Sim),
+    /// Passes on what an agent's hook is told (used by the hooks coop sets up)
+    #[command(hide = true)]
+    Hook {
+        /// Which hook
+        event: String,
+    },
     /// Shows a pane of tmux or GNU screen on this terminal (used by --attach)
     #[command(hide = true)]
     Bridge(Bridge),
@@ -69,7 +75,13 @@ pub(crate) struct Serve {
     #[arg(long, env = "COOP_AGENT", value_name = "TYPE", default_value = "unknown",
           value_parser = PossibleValuesParser::new(["claude", "codex", "gemini", "opencode", "unknown"]))]
     pub(crate) agent: String,
-    /// Screen pattern overrides for the agent
+    /// How the agent is run: its own terminal interface, or its protocol over pipes
+    #[arg(long, env = "COOP_RUNTIME", value_name = "RUNTIME")]
+    pub(crate) runtime: Option<RuntimeChoice>,
+    /// Give the agent a configuration of its own, set up without dialogs, instead of the user's
+    #[arg(long, env = "COOP_ISOLATE")]
+    pub(crate) isolate: bool,
+    /// JSON with the agent's settings, stop gate and start text, or TOML with patterns of its screen
     #[arg(long, env = "COOP_AGENT_CONFIG", value_name = "PATH")]
     pub(crate) agent_config: Option<PathBuf>,
     /// How long an agent without structured signals must be quiet to count as idle
@@ -111,6 +123,39 @@ pub(crate) struct Serve {
     /// The command to run
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// How an agent is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RuntimeChoice {
+    Pty,
+    Pipe,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Sim {
+    #[command(subcommand)]
+    pub(crate) what: Option<Simulated>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Simulated {
+    /// A scripted agent with the manners of Claude Code; takes its options
+    #[command(disable_help_flag = true)]
+    Claude {
+        /// What Claude Code takes
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<OsString>,
+    },
+    /// A model server on loopback that says what a script, or the prompt itself, tells it to
+    Model {
+        /// Port to listen on; 0 picks a free one and prints it
+        #[arg(long, default_value_t = 0)]
+        port: u16,
+        /// What it says
+        #[arg(long, value_name = "FILE")]
+        script: Option<PathBuf>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -40,7 +40,10 @@ pub(crate) fn command(options: &Serve, socket: &Path) -> anyhow::Result<(Command
     let mut argv = argv.into_iter();
     let program = argv.next().unwrap_or_default();
     let inherited = env::vars_os().map(|(name, _)| name);
-    Ok((Command { program, args: argv.collect(), env: environment(options, socket, inherited), cwd: None }, queries))
+    Ok((
+        Command { program, args: argv.collect(), env: environment(options, socket, inherited), ..Command::default() },
+        queries,
+    ))
 }
 
 fn bridge(target: &Target) -> anyhow::Result<Vec<OsString>> {
@@ -58,7 +61,11 @@ fn environment(
     socket: &Path,
     inherited: impl Iterator<Item = OsString>,
 ) -> Vec<(OsString, Option<OsString>)> {
-    let is_ours = |name: &OsStr| name.as_encoded_bytes().starts_with(b"COOP_");
+    // Those of the simulated agent are for the child.
+    let is_ours = |name: &OsStr| {
+        let name = name.as_encoded_bytes();
+        name.starts_with(b"COOP_") && !name.starts_with(b"COOP_SIM_")
+    };
     // The bridge to a multiplexer, though, must find the same one as its user would.
     let foreign = |name: &OsStr| options.attach.is_none() && OTHER_TERMINALS.iter().any(|other| name == *other);
     let mut changes: Vec<(OsString, Option<OsString>)> =

@@ -5,21 +5,28 @@ mod bridge;
 mod cli;
 mod client;
 mod command;
+mod config;
+mod driven;
+mod hook;
 mod listen;
 mod oneshot;
 mod paths;
 mod serve;
-mod sim;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::{Cli, Sub};
+use crate::cli::{Cli, Sim, Simulated, Sub};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if let Some(Sub::Hook { event }) = &cli.sub {
+        // Before everything else: the agent waits for it.
+        hook::run(event);
+        return ExitCode::SUCCESS;
+    }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error.into()),
@@ -31,7 +38,8 @@ fn main() -> ExitCode {
             Some(Sub::Screen(options)) => oneshot::screen(options).await,
             Some(Sub::Type(options)) => oneshot::type_text(options).await,
             Some(Sub::Keys(options)) => oneshot::keys(options).await,
-            Some(Sub::Sim) => sim::run(),
+            Some(Sub::Sim(Sim { what })) => simulate(what).await,
+            Some(Sub::Hook { .. }) => Ok(0),
             Some(Sub::Bridge(options)) => Ok(bridge::run(options.target()?).await?),
         }
     });
@@ -40,6 +48,16 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code.rem_euclid(256) as u8),
         Err(error) => fail(&error),
+    }
+}
+
+async fn simulate(what: Option<Simulated>) -> anyhow::Result<i32> {
+    match what {
+        None => coop_sim::claude::run(std::iter::empty()),
+        Some(Simulated::Claude { args }) => coop_sim::claude::run(args.into_iter()),
+        Some(Simulated::Model { port, script }) => {
+            coop_sim::model::run(coop_sim::model::Options { port, script }).await.map(|()| 0)
+        }
     }
 }
 

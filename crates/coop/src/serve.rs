@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use coop_api::{AgentId, Agents, Reply, Request, Size};
-use coop_server::{Config, Server};
+use coop_server::{Config, Server, Token};
 use coop_session::{Handle, Options, StartError};
 use coop_term::{Exit, SpawnError};
 use tokio::signal::unix::{SignalKind, signal};
@@ -14,6 +14,8 @@ use tracing::level_filters::LevelFilter;
 
 use crate::cli::{Linger, LogFormat, LogLevel, Serve};
 use crate::command::command;
+use crate::config::AgentConfig;
+use crate::driven;
 use crate::listen;
 
 /// How long clients may take to go once they were told to.
@@ -45,15 +47,16 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     start_log(options.log_format, options.log_level);
     let size = Size::new(options.cols, options.rows).context("--cols and --rows")?;
     let token = options.auth_token.clone();
-    if let Some(path) = &options.agent_config {
-        std::fs::metadata(path).with_context(|| format!("cannot read --agent-config {}", path.display()))?;
-    }
+    let config = options.agent_config.as_deref().map(AgentConfig::read).transpose()?.unwrap_or_default();
     let bound = listen::bind(&options).await?;
     let (command, queries) = command(&options, &bound.socket.path)?;
+    let hook_token = uuid::Uuid::new_v4().simple().to_string();
+    let (driven, _folder) = driven::agent(&options, config, &command, &hook_token)?.unzip();
     let session = Options {
         id: AgentId(format!("{}-{}", options.agent, std::process::id())),
         agent: options.agent.clone(),
         command,
+        driven,
         size,
         ring: options.ring_size,
         queries,
@@ -62,7 +65,8 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     };
     let mut signals = Signals::new()?;
     let (handle, done) = coop_session::start(session).await.map_err(CannotRun)?;
-    let server = Server::new(handle.clone(), Config { token, hosts: options.allow_host.clone() });
+    let hook_token = Token::new(hook_token).ok();
+    let server = Server::new(handle.clone(), Config { token, hook_token, hosts: options.allow_host.clone() });
     for (listener, surface) in bound.listeners {
         server.listen(listener, surface);
     }

@@ -202,6 +202,8 @@ pub struct PromptContext {
     pub summary: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(string, repeated, tag = "7")]
     pub screen_lines: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, tag = "8")]
+    pub ask: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetAgentStateRequest {}
@@ -221,11 +223,21 @@ pub struct GetAgentStateResponse {
     pub prompt: ::core::option::Option<PromptContext>,
     #[prost(float, optional, tag = "7")]
     pub idle_grace_remaining_secs: ::core::option::Option<f32>,
+    #[prost(string, tag = "8")]
+    pub evidence: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "9")]
+    pub session_id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "10")]
+    pub last_message: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NudgeRequest {
     #[prost(string, tag = "1")]
     pub message: ::prost::alloc::string::String,
+    #[prost(bool, tag = "2")]
+    pub when_idle: bool,
+    #[prost(bool, tag = "3")]
+    pub wait: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NudgeResponse {
@@ -235,13 +247,42 @@ pub struct NudgeResponse {
     pub state_before: ::prost::alloc::string::String,
     #[prost(string, optional, tag = "3")]
     pub reason: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, tag = "4")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(bool, tag = "5")]
+    pub queued: bool,
+    #[prost(string, optional, tag = "6")]
+    pub confirmed_by: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(uint32, tag = "7")]
+    pub attempts: u32,
+    #[prost(uint64, tag = "8")]
+    pub ms: u64,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RespondRequest {
     #[prost(bool, optional, tag = "1")]
     pub accept: ::core::option::Option<bool>,
     #[prost(int32, optional, tag = "2")]
     pub option: ::core::option::Option<i32>,
+    #[prost(string, optional, tag = "3")]
+    pub text: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "4")]
+    pub ask: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(bool, tag = "5")]
+    pub always: bool,
+    #[prost(int32, repeated, tag = "6")]
+    pub options: ::prost::alloc::vec::Vec<i32>,
+    #[prost(message, repeated, tag = "7")]
+    pub answers: ::prost::alloc::vec::Vec<QuestionAnswer>,
+    #[prost(string, optional, tag = "8")]
+    pub input_json: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QuestionAnswer {
+    #[prost(int32, optional, tag = "1")]
+    pub option: ::core::option::Option<i32>,
+    #[prost(int32, repeated, tag = "2")]
+    pub options: ::prost::alloc::vec::Vec<i32>,
     #[prost(string, optional, tag = "3")]
     pub text: ::core::option::Option<::prost::alloc::string::String>,
 }
@@ -253,6 +294,12 @@ pub struct RespondResponse {
     pub prompt_type: ::prost::alloc::string::String,
     #[prost(string, optional, tag = "3")]
     pub reason: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, tag = "4")]
+    pub ask: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub via: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "6")]
+    pub confirmed_by: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StreamStateRequest {}
@@ -266,7 +313,111 @@ pub struct AgentStateEvent {
     pub seq: u64,
     #[prost(message, optional, tag = "4")]
     pub prompt: ::core::option::Option<PromptContext>,
+    #[prost(uint64, tag = "5")]
+    pub event: u64,
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExplainRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExplainResponse {
+    #[prost(string, tag = "1")]
+    pub state: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub detection_tier: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub evidence: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "4")]
+    pub signals: ::prost::alloc::vec::Vec<HeardSignal>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HeardSignal {
+    #[prost(string, tag = "1")]
+    pub ts: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub source: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub detail: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub meaning: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub verdict: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListAsksRequest {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListAsksResponse {
+    #[prost(string, repeated, tag = "1")]
+    pub asks_json: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CancelNudgeRequest {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CancelNudgeResponse {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct InterruptRequest {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct InterruptResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResolveStopRequest {
+    #[prost(bool, tag = "1")]
+    pub block: bool,
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResolveStopResponse {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetTranscriptRequest {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetTranscriptResponse {
+    #[prost(bytes = "vec", tag = "1")]
+    pub lines: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetUsageRequest {}
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct GetUsageResponse {
+    #[prost(message, optional, tag = "1")]
+    pub turn: ::core::option::Option<TokenUsage>,
+    #[prost(message, optional, tag = "2")]
+    pub total: ::core::option::Option<TokenUsage>,
+    #[prost(uint64, tag = "3")]
+    pub requests: u64,
+}
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct TokenUsage {
+    #[prost(uint64, tag = "1")]
+    pub input_tokens: u64,
+    #[prost(uint64, tag = "2")]
+    pub output_tokens: u64,
+    #[prost(uint64, tag = "3")]
+    pub cache_read_tokens: u64,
+    #[prost(uint64, tag = "4")]
+    pub cache_write_tokens: u64,
+    #[prost(double, optional, tag = "5")]
+    pub cost_usd: ::core::option::Option<f64>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StreamEventsRequest {
+    #[prost(uint64, optional, tag = "1")]
+    pub after: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AgentEvent {
+    #[prost(uint64, tag = "1")]
+    pub seq: u64,
+    #[prost(string, tag = "2")]
+    pub kind: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub json: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ShutdownRequest {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ShutdownResponse {}
 /// Generated client implementations.
 pub mod coop_client {
     #![allow(
@@ -621,6 +772,200 @@ pub mod coop_client {
             req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "StreamState"));
             self.inner.server_streaming(req, path, codec).await
         }
+        pub async fn explain(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ExplainRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ExplainResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/coop.v1.Coop/Explain");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "Explain"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn list_asks(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListAsksRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListAsksResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/coop.v1.Coop/ListAsks");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "ListAsks"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn cancel_nudge(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CancelNudgeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CancelNudgeResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/coop.v1.Coop/CancelNudge");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "CancelNudge"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn interrupt(
+            &mut self,
+            request: impl tonic::IntoRequest<super::InterruptRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::InterruptResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/coop.v1.Coop/Interrupt");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "Interrupt"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn resolve_stop(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ResolveStopRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ResolveStopResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/coop.v1.Coop/ResolveStop");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "ResolveStop"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn get_transcript(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetTranscriptRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetTranscriptResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/coop.v1.Coop/GetTranscript",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("coop.v1.Coop", "GetTranscript"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn get_usage(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetUsageRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetUsageResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/coop.v1.Coop/GetUsage");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "GetUsage"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn stream_events(
+            &mut self,
+            request: impl tonic::IntoRequest<super::StreamEventsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::AgentEvent>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/coop.v1.Coop/StreamEvents",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "StreamEvents"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        pub async fn shutdown(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ShutdownRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ShutdownResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/coop.v1.Coop/Shutdown");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "Shutdown"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -734,6 +1079,72 @@ pub mod coop_server {
             request: tonic::Request<super::StreamStateRequest>,
         ) -> std::result::Result<
             tonic::Response<Self::StreamStateStream>,
+            tonic::Status,
+        >;
+        async fn explain(
+            &self,
+            request: tonic::Request<super::ExplainRequest>,
+        ) -> std::result::Result<tonic::Response<super::ExplainResponse>, tonic::Status>;
+        async fn list_asks(
+            &self,
+            request: tonic::Request<super::ListAsksRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListAsksResponse>,
+            tonic::Status,
+        >;
+        async fn cancel_nudge(
+            &self,
+            request: tonic::Request<super::CancelNudgeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CancelNudgeResponse>,
+            tonic::Status,
+        >;
+        async fn interrupt(
+            &self,
+            request: tonic::Request<super::InterruptRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::InterruptResponse>,
+            tonic::Status,
+        >;
+        async fn resolve_stop(
+            &self,
+            request: tonic::Request<super::ResolveStopRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ResolveStopResponse>,
+            tonic::Status,
+        >;
+        async fn get_transcript(
+            &self,
+            request: tonic::Request<super::GetTranscriptRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetTranscriptResponse>,
+            tonic::Status,
+        >;
+        async fn get_usage(
+            &self,
+            request: tonic::Request<super::GetUsageRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetUsageResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the StreamEvents method.
+        type StreamEventsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::AgentEvent, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        async fn stream_events(
+            &self,
+            request: tonic::Request<super::StreamEventsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::StreamEventsStream>,
+            tonic::Status,
+        >;
+        async fn shutdown(
+            &self,
+            request: tonic::Request<super::ShutdownRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ShutdownResponse>,
             tonic::Status,
         >;
     }
@@ -1379,6 +1790,398 @@ pub mod coop_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/coop.v1.Coop/Explain" => {
+                    #[allow(non_camel_case_types)]
+                    struct ExplainSvc<T: Coop>(pub Arc<T>);
+                    impl<T: Coop> tonic::server::UnaryService<super::ExplainRequest>
+                    for ExplainSvc<T> {
+                        type Response = super::ExplainResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ExplainRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coop>::explain(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ExplainSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/coop.v1.Coop/ListAsks" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListAsksSvc<T: Coop>(pub Arc<T>);
+                    impl<T: Coop> tonic::server::UnaryService<super::ListAsksRequest>
+                    for ListAsksSvc<T> {
+                        type Response = super::ListAsksResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListAsksRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coop>::list_asks(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListAsksSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/coop.v1.Coop/CancelNudge" => {
+                    #[allow(non_camel_case_types)]
+                    struct CancelNudgeSvc<T: Coop>(pub Arc<T>);
+                    impl<T: Coop> tonic::server::UnaryService<super::CancelNudgeRequest>
+                    for CancelNudgeSvc<T> {
+                        type Response = super::CancelNudgeResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CancelNudgeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coop>::cancel_nudge(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CancelNudgeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/coop.v1.Coop/Interrupt" => {
+                    #[allow(non_camel_case_types)]
+                    struct InterruptSvc<T: Coop>(pub Arc<T>);
+                    impl<T: Coop> tonic::server::UnaryService<super::InterruptRequest>
+                    for InterruptSvc<T> {
+                        type Response = super::InterruptResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::InterruptRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coop>::interrupt(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = InterruptSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/coop.v1.Coop/ResolveStop" => {
+                    #[allow(non_camel_case_types)]
+                    struct ResolveStopSvc<T: Coop>(pub Arc<T>);
+                    impl<T: Coop> tonic::server::UnaryService<super::ResolveStopRequest>
+                    for ResolveStopSvc<T> {
+                        type Response = super::ResolveStopResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ResolveStopRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coop>::resolve_stop(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ResolveStopSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/coop.v1.Coop/GetTranscript" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetTranscriptSvc<T: Coop>(pub Arc<T>);
+                    impl<
+                        T: Coop,
+                    > tonic::server::UnaryService<super::GetTranscriptRequest>
+                    for GetTranscriptSvc<T> {
+                        type Response = super::GetTranscriptResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetTranscriptRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coop>::get_transcript(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetTranscriptSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/coop.v1.Coop/GetUsage" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetUsageSvc<T: Coop>(pub Arc<T>);
+                    impl<T: Coop> tonic::server::UnaryService<super::GetUsageRequest>
+                    for GetUsageSvc<T> {
+                        type Response = super::GetUsageResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetUsageRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coop>::get_usage(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetUsageSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/coop.v1.Coop/StreamEvents" => {
+                    #[allow(non_camel_case_types)]
+                    struct StreamEventsSvc<T: Coop>(pub Arc<T>);
+                    impl<
+                        T: Coop,
+                    > tonic::server::ServerStreamingService<super::StreamEventsRequest>
+                    for StreamEventsSvc<T> {
+                        type Response = super::AgentEvent;
+                        type ResponseStream = T::StreamEventsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::StreamEventsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coop>::stream_events(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = StreamEventsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/coop.v1.Coop/Shutdown" => {
+                    #[allow(non_camel_case_types)]
+                    struct ShutdownSvc<T: Coop>(pub Arc<T>);
+                    impl<T: Coop> tonic::server::UnaryService<super::ShutdownRequest>
+                    for ShutdownSvc<T> {
+                        type Response = super::ShutdownResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ShutdownRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coop>::shutdown(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ShutdownSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

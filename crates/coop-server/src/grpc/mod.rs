@@ -1,10 +1,12 @@
 //! gRPC: the same operations as over HTTP.
 
+mod agent;
+
 use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
-use coop_api::{Agents, Answer, EventBody, Input, Reply, Request as Ask, Screen, Signal, Size};
+use coop_api::{Agents, EventBody, Input, Reply, Request as Ask, Screen, Seq, Signal, Size, StopDecision};
 use futures_util::{Stream, stream};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
@@ -57,9 +59,19 @@ impl<A: Agents> Service<A> {
         wants: Wants,
         convert: impl FnMut(Item) -> Option<T> + Send + 'static,
     ) -> Result<Response<Streaming<T>>, Status> {
+        self.follow_after(wants, None, convert)
+    }
+
+    /// The same from an event on that is known already.
+    fn follow_after<T: Send + 'static>(
+        &self,
+        wants: Wants,
+        after: Option<Seq>,
+        convert: impl FnMut(Item) -> Option<T> + Send + 'static,
+    ) -> Result<Response<Streaming<T>>, Status> {
         // Of a child that has exited, the exit is told once more, and with it the stream ends.
         let exited = Follower::last_event_of_exited(&self.0).map_err(status)?;
-        let follower = Follower::new(&self.0, wants, exited).map_err(status)?;
+        let follower = Follower::new(&self.0, wants, after.or(exited)).map_err(status)?;
         let shutdown = self.0.shutdown.clone();
         let items = stream::unfold((follower, convert), move |(mut follower, mut convert)| {
             let shutdown = shutdown.clone();
@@ -100,6 +112,7 @@ impl<A: Agents> Coop for Service<A> {
     type StreamOutputStream = Streaming<OutputChunk>;
     type StreamScreenStream = Streaming<ScreenSnapshot>;
     type StreamStateStream = Streaming<AgentStateEvent>;
+    type StreamEventsStream = Streaming<AgentEvent>;
 
     async fn get_health(&self, _: Request<GetHealthRequest>) -> Result<Response<GetHealthResponse>, Status> {
         let health = self.0.health().await.map_err(status)?;
@@ -220,59 +233,90 @@ impl<A: Agents> Coop for Service<A> {
         &self,
         _: Request<GetAgentStateRequest>,
     ) -> Result<Response<GetAgentStateResponse>, Status> {
-        let report = self.0.agent_state().await.map_err(status)?;
-        Ok(Response::new(GetAgentStateResponse {
-            agent: report.agent,
-            state: report.state.as_str().into(),
-            since_seq: report.since_seq.0,
-            screen_seq: report.screen_seq.0,
-            detection_tier: report.evidence.source.as_str().into(),
-            prompt: None,
-            idle_grace_remaining_secs: None,
-        }))
+        Ok(Response::new(self.0.agent_state().await.map_err(status)?.into()))
     }
 
     async fn nudge(&self, request: Request<NudgeRequest>) -> Result<Response<NudgeResponse>, Status> {
-        let delivery = self.deliver(Ask::Nudge(request.into_inner().message)).await?;
-        Ok(Response::new(NudgeResponse {
-            delivered: delivery.delivered,
-            state_before: String::new(),
-            reason: delivery.reason,
-        }))
+        let receipt = self.0.nudge(request.into_inner().into()).await.map_err(status)?;
+        Ok(Response::new(receipt.into()))
     }
 
     async fn respond(&self, request: Request<RespondRequest>) -> Result<Response<RespondResponse>, Status> {
-        let RespondRequest { accept, option, text } = request.into_inner();
-        let option = option
-            .map(|option| u32::try_from(option).map_err(|_| Status::invalid_argument("options count from 1")))
-            .transpose()?;
-        let delivery = self.deliver(Ask::Respond(Answer { accept, option, text })).await?;
-        Ok(Response::new(RespondResponse {
-            delivered: delivery.delivered,
-            prompt_type: String::new(),
-            reason: delivery.reason,
-        }))
+        let answer = agent::answer(request.into_inner()).map_err(status)?;
+        Ok(Response::new(self.0.respond(answer).await.map_err(status)?.into()))
     }
 
     async fn stream_state(&self, _: Request<StreamStateRequest>) -> Result<Response<Self::StreamStateStream>, Status> {
-        self.follow(Wants { output: None, screen: false, events: true }, |item| match item {
-            Item::Event(event) => match event.body {
-                EventBody::State { prev, next, screen_seq } => Some(AgentStateEvent {
-                    prev: prev.as_str().into(),
-                    next: next.as_str().into(),
-                    seq: screen_seq.0,
-                    prompt: None,
-                }),
-                EventBody::Lifecycle(_) => None,
-            },
+        let wants = Wants { output: None, screen: false, events: true };
+        self.follow(wants, |item| match item {
+            Item::Event(event) => agent::state_event(&event),
             _ => None,
         })
     }
-}
 
-impl<A: Agents> Service<A> {
-    async fn deliver(&self, request: Ask) -> Result<coop_api::Delivery, Status> {
-        self.0.deliver(request).await.map_err(status)
+    async fn explain(&self, _: Request<ExplainRequest>) -> Result<Response<ExplainResponse>, Status> {
+        Ok(Response::new(self.0.explain().await.map_err(status)?.into()))
+    }
+
+    async fn list_asks(&self, _: Request<ListAsksRequest>) -> Result<Response<ListAsksResponse>, Status> {
+        let asks = self.0.asks().await.map_err(status)?;
+        let asks_json = asks.iter().map(|ask| serde_json::to_string(ask).unwrap_or_default()).collect();
+        Ok(Response::new(ListAsksResponse { asks_json }))
+    }
+
+    async fn cancel_nudge(
+        &self,
+        request: Request<CancelNudgeRequest>,
+    ) -> Result<Response<CancelNudgeResponse>, Status> {
+        self.0.call(Ask::CancelNudge(coop_api::NudgeId(request.into_inner().id))).await.map_err(status)?;
+        Ok(Response::new(CancelNudgeResponse {}))
+    }
+
+    async fn interrupt(&self, _: Request<InterruptRequest>) -> Result<Response<InterruptResponse>, Status> {
+        self.0.call(Ask::Interrupt).await.map_err(status)?;
+        Ok(Response::new(InterruptResponse {}))
+    }
+
+    async fn resolve_stop(
+        &self,
+        request: Request<ResolveStopRequest>,
+    ) -> Result<Response<ResolveStopResponse>, Status> {
+        let ResolveStopRequest { block, reason } = request.into_inner();
+        let decision = if block { StopDecision::Block(reason) } else { StopDecision::Allow };
+        self.0.call(Ask::ResolveStop(decision)).await.map_err(status)?;
+        Ok(Response::new(ResolveStopResponse {}))
+    }
+
+    async fn get_transcript(
+        &self,
+        _: Request<GetTranscriptRequest>,
+    ) -> Result<Response<GetTranscriptResponse>, Status> {
+        let lines = self.0.transcript().await.map_err(status)?;
+        Ok(Response::new(GetTranscriptResponse { lines: lines.to_vec() }))
+    }
+
+    async fn get_usage(&self, _: Request<GetUsageRequest>) -> Result<Response<GetUsageResponse>, Status> {
+        Ok(Response::new(self.0.usage().await.map_err(status)?.into()))
+    }
+
+    async fn stream_events(
+        &self,
+        request: Request<StreamEventsRequest>,
+    ) -> Result<Response<Self::StreamEventsStream>, Status> {
+        let wants = Wants { output: None, screen: false, events: true };
+        self.follow_after(wants, request.into_inner().after.map(Seq), |item| match item {
+            Item::Event(event) => Some(AgentEvent {
+                seq: event.seq.0,
+                kind: event.body.kind().into(),
+                json: serde_json::to_string(&event).unwrap_or_default(),
+            }),
+            _ => None,
+        })
+    }
+
+    async fn shutdown(&self, _: Request<ShutdownRequest>) -> Result<Response<ShutdownResponse>, Status> {
+        self.0.call(Ask::Shutdown).await.map_err(status)?;
+        Ok(Response::new(ShutdownResponse {}))
     }
 }
 

@@ -2,11 +2,11 @@
 
 use axum::extract::ws::{Message, Utf8Bytes};
 use bytes::{Bytes, BytesMut};
-use coop_api::{Chunk, Error, Offset, Screen, Seq};
+use coop_api::{Chunk, Error, Event, EventBody, Offset, Screen, Seq};
 use serde::Deserialize;
 
 use crate::follow::{From, Item, Output, Wants};
-use crate::wire::{ServerMessage, to_base64};
+use crate::wire::{ServerMessage, Spelling, event_message, to_base64};
 
 /// The query of an upgrade.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -34,18 +34,35 @@ fn flag<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<bool, D::Er
 }
 
 impl Subscription {
+    /// Returns in which words, and which of the events, the client wants.
+    pub(crate) fn telling(&self) -> Telling {
+        let names: Vec<_> = self.list().split(',').map(str::trim).collect();
+        let has = |name: &str| names.contains(&name);
+        Telling {
+            binary: self.binary,
+            spelling: if self.subscribe.is_some() { Spelling::Short } else { Spelling::Long },
+            messages: has("messages") || has("events") || has("all"),
+            events: has("events") || has("all"),
+        }
+    }
+
+    fn list(&self) -> &str {
+        self.subscribe.as_deref().or(self.mode.as_deref()).unwrap_or("all")
+    }
+
     pub(crate) fn wants(&self) -> Result<Wants, Error> {
-        let list = self.subscribe.as_deref().or(self.mode.as_deref()).unwrap_or("all");
         let (mut output, mut screen) = (false, false);
-        for name in list.split(',').map(str::trim) {
+        for name in self.list().split(',').map(str::trim) {
             match name {
                 "raw" | "output" => output = true,
                 "screen" => screen = true,
-                // State and messages are events, which everyone gets.
+                // State and messages are events, which are chosen when they are told.
                 "state" | "messages" | "events" => {}
                 "all" => (output, screen) = (true, true),
                 other => {
-                    let message = format!("{other:?} cannot be subscribed to; use raw, screen, state or all");
+                    let message = format!(
+                        "{other:?} cannot be subscribed to; use output (or raw), screen, state, messages, events or all"
+                    );
                     return Err(Error::bad_request(message));
                 }
             }
@@ -54,6 +71,18 @@ impl Subscription {
         let output = output.then_some(Output { from, resync: self.resync });
         Ok(Wants { output, screen, events: true })
     }
+}
+
+/// How a client wants to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Telling {
+    /// Output as binary frames.
+    binary: bool,
+    spelling: Spelling,
+    /// Also what is said and done.
+    messages: bool,
+    /// Also everything else that happens.
+    events: bool,
 }
 
 pub(crate) fn text(message: &ServerMessage) -> Message {
@@ -65,10 +94,11 @@ fn encode(message: &ServerMessage) -> Utf8Bytes {
     serde_json::to_string(message).unwrap_or_default().into()
 }
 
-/// Puts something new into a frame. Chunks and screens are encoded once for all clients.
-pub(crate) fn frame(item: &Item, binary: bool) -> Message {
-    match item {
-        Item::Output { chunk, skip } if binary => Message::Binary(binary_chunk(chunk, *skip)),
+/// Puts something new into a frame, unless the client does not want it. Chunks and screens are encoded once for all
+/// clients.
+pub(crate) fn frame(item: &Item, telling: Telling) -> Option<Message> {
+    Some(match item {
+        Item::Output { chunk, skip } if telling.binary => Message::Binary(binary_chunk(chunk, *skip)),
         Item::Output { chunk, skip } => Message::Text(text_chunk(chunk, *skip)),
         Item::Gap { from, to } => text(&ServerMessage::Gap { from: *from, to: *to }),
         Item::Resync(dump) => text(&ServerMessage::Resync {
@@ -78,9 +108,29 @@ pub(crate) fn frame(item: &Item, binary: bool) -> Message {
             rows: dump.size.rows(),
         }),
         Item::Screen(screen) => Message::Text(screen_text(screen)),
-        Item::Event(event) => text(&ServerMessage::event(&event.body)),
+        Item::Event(event) => return event_frame(event, telling),
         Item::Lagged { from, to } => text(&ServerMessage::Lagged { from: *from, to: *to }),
+    })
+}
+
+fn event_frame(event: &Event, telling: Telling) -> Option<Message> {
+    if let Some(message) = ServerMessage::event(event, telling.spelling) {
+        return Some(text(&message));
     }
+    let is_wanted = match &event.body {
+        EventBody::Message(_) | EventBody::Tool(_) => telling.messages,
+        // Whoever follows the state must hear of every ask, also of a second one beside the first.
+        EventBody::Ask(_) => true,
+        EventBody::State(_)
+        | EventBody::Turn(_)
+        | EventBody::Artifact(_)
+        | EventBody::Usage(_)
+        | EventBody::Fault(_)
+        | EventBody::Stop(_)
+        | EventBody::Delivery(_)
+        | EventBody::Lifecycle(_) => telling.events,
+    };
+    is_wanted.then(|| Message::Text(event_message(event).to_string().into()))
 }
 
 pub(crate) fn screen_text(screen: &Screen) -> Utf8Bytes {

@@ -76,7 +76,7 @@ async fn serve<A: Agents>(app: Arc<App<A>>, mut socket: WebSocket, subscription:
     let (replies, waiting) = mpsc::channel(REPLIES);
     let writer_id = app.new_writer();
     let reader = reader::run(Arc::clone(&app), stream, replies, writer_id);
-    let writer = writer::run(Arc::clone(&app), sink, waiting, follower, subscription.binary);
+    let writer = writer::run(Arc::clone(&app), sink, waiting, follower, subscription.telling());
     tokio::select! {
         () = reader => {}
         () = writer => {}

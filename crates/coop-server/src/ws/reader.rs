@@ -15,7 +15,7 @@ use super::message::text;
 use super::writer::Order;
 use crate::app::App;
 use crate::error::mapping;
-use crate::wire::{ClientMessage, ServerMessage, from_base64};
+use crate::wire::{AsksBody, ClientMessage, ServerMessage, from_base64};
 
 /// A client silent for this long is asked whether it still lives; silent for as long again, it is taken for dead.
 const PING_AFTER: Duration = Duration::from_secs(30);
@@ -98,19 +98,20 @@ async fn handle<A: Agents>(app: &App<A>, message: ClientMessage, writer: WriterI
             let screen = app.screen().await?;
             return Ok(Some(Order::Send(Message::Text(super::message::screen_text(&screen)))));
         }
-        ClientMessage::StateRequest {} => {
-            let report = app.agent_state().await?;
-            let state = report.state.as_str();
-            ServerMessage::StateChange { prev: state, next: state, seq: report.since_seq, prompt: None }
+        ClientMessage::StateRequest {} => ServerMessage::State(Box::new(app.agent_state().await?.into())),
+        ClientMessage::Nudge(nudge) => ServerMessage::Receipt(app.nudge(nudge.into()).await?),
+        ClientMessage::Respond(answer) => ServerMessage::Answered(app.respond(answer).await?),
+        ClientMessage::Interrupt {} => {
+            app.call(Request::Interrupt).await?;
+            ServerMessage::Done
         }
-        ClientMessage::Nudge { message } => {
-            app.call(Request::Nudge(message)).await?;
-            return Ok(None);
+        ClientMessage::StopResolve(body) => {
+            app.call(Request::ResolveStop(body.into())).await?;
+            ServerMessage::Done
         }
-        ClientMessage::Respond(answer) => {
-            app.call(Request::Respond(answer)).await?;
-            return Ok(None);
-        }
+        ClientMessage::AsksRequest {} => ServerMessage::Asks(AsksBody { asks: app.asks().await? }),
+        ClientMessage::ExplainRequest {} => ServerMessage::Explanation(app.explain().await?),
+        ClientMessage::UsageRequest {} => ServerMessage::Usage(app.usage().await?),
         ClientMessage::Replay { offset } => return Ok(Some(Order::Replay(offset))),
         ClientMessage::Lock { action } => {
             app.call(Request::Lock { writer, action }).await?;

@@ -10,7 +10,7 @@ use futures_util::stream::SplitSink;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::message::{frame, text};
+use super::message::{Telling, frame, text};
 use super::reason;
 use crate::app::App;
 use crate::error::mapping;
@@ -33,7 +33,7 @@ pub(super) async fn run<A: Agents>(
     mut sink: SplitSink<WebSocket, Message>,
     mut orders: mpsc::Receiver<Order>,
     mut follower: Follower<A>,
-    binary: bool,
+    telling: Telling,
 ) {
     loop {
         let message = tokio::select! {
@@ -49,7 +49,10 @@ pub(super) async fn run<A: Agents>(
                 None => return,
             },
             item = follower.next() => match item {
-                Ok(Some(item)) => frame(&item, binary),
+                Ok(Some(item)) => match frame(&item, telling) {
+                    Some(message) => message,
+                    None => continue,
+                },
                 Ok(None) => return close(sink, GOING_AWAY, "the session is over").await,
                 Err(error) => {
                     let code = mapping(error.code).close.unwrap_or(GOING_AWAY);

@@ -142,7 +142,7 @@ async fn probes_get_health_and_nothing_else() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let fake = crate::fake::Fake::new();
     let token = Some(Token::new("s3cret").expect("a token"));
-    let server = Server::new(fake, Config { token, hosts: vec![] });
+    let server = Server::new(fake, Config { token, ..Config::default() });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
     server.listen(Listener::Tcp(listener), Surface::Health);

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use coop_api::{
-    AgentId, AgentReport, AgentState, Agents, Chunk, Cursor, CursorShape, Delivery, Dump, Epoch, Error, Event,
-    EventBody, EventPage, Evidence, EvidenceSource, Feed, Health, Input, Lifecycle, Line, LockAction, Memo, Modes,
-    Offset, ProcessState, Pulse, Read, Reply, Request, Run, Screen, Seq, Size, Status, Style, Tap, WriterId, Written,
+    AgentId, AgentReport, AgentState, Agents, Answered, Ask, AskChannel, AskId, AskKind, Chunk, Cursor, CursorShape,
+    Dump, Epoch, Error, Event, EventBody, EventPage, Evidence, EvidenceSource, Explanation, Feed, Health, Heard, Input,
+    Lifecycle, Line, LockAction, Memo, Modes, Nudge, NudgeId, Offset, ProcessState, Pulse, Read, Receipt, Reply,
+    Request, Run, Screen, Seq, Size, StateChange, Status, Style, Tap, Usage, UsageReport, When, WriterId, Written,
 };
 use coop_server::{Config, Listener, Server, Surface, Token};
 use tokio::net::TcpListener;
@@ -109,11 +110,14 @@ impl Fake {
     }
 
     pub(crate) fn exit(&self, code: i32) {
-        self.happen(EventBody::State {
+        self.happen(EventBody::State(Box::new(StateChange {
             prev: AgentState::Unknown,
             next: AgentState::Exited { code: Some(code), signal: None },
             screen_seq: Seq(42),
-        });
+            evidence: Evidence { source: EvidenceSource::Process, detail: "exited".into() },
+            ask: None,
+            last_message: None,
+        })));
         self.state.pulse.send_modify(|pulse| pulse.ended = true);
         self.happen(EventBody::Lifecycle(Lifecycle::Exited { code: Some(code), signal: None }));
     }
@@ -170,16 +174,82 @@ impl Fake {
                 }
                 Reply::Done
             }
-            Request::AgentState => Reply::AgentState(AgentReport {
+            Request::AgentState => Reply::AgentState(Box::new(AgentReport {
                 agent: "unknown".into(),
                 state: AgentState::Unknown,
                 since_seq: Seq(1),
+                since: "2026-01-01T00:00:00.000Z".into(),
                 screen_seq: Seq(42),
                 evidence: Evidence { source: EvidenceSource::None, detail: "no driver is active".into() },
+                idle_grace_remaining: None,
+                ask: None,
+                session_id: Some("s-1".into()),
+                last_message: None,
+                queue: vec![nudge()],
+            })),
+            Request::Nudge(_) => Reply::Receipt(Receipt {
+                id: NudgeId("nudge-1".into()),
+                delivered: true,
+                queued: false,
+                confirmed_by: Some("a hook".into()),
+                attempts: 1,
+                ms: 5,
+                state_before: "waiting_for_input".into(),
+                reason: None,
             }),
-            Request::Nudge(_) | Request::Respond(_) => Reply::Delivery(Delivery { delivered: true, reason: None }),
+            Request::Respond(_) => Reply::Answered(Answered {
+                delivered: true,
+                ask: AskId("ask-1".into()),
+                prompt_type: AskKind::Permission,
+                via: "hook".into(),
+                confirmed_by: None,
+            }),
+            Request::Explain => Reply::Explanation(Explanation {
+                state: AgentState::Idle,
+                evidence: Evidence { source: EvidenceSource::Hook, detail: "Stop".into() },
+                signals: vec![Heard {
+                    ts: "2026-01-01T00:00:00.000Z".into(),
+                    source: EvidenceSource::Hook,
+                    detail: "Stop".into(),
+                    meaning: "idle".into(),
+                    verdict: "accepted".into(),
+                }],
+            }),
+            Request::Asks => Reply::Asks(vec![ask()]),
+            Request::Hook(call) => Reply::Hook(Some(serde_json::json!({ "heard": call.event }))),
+            Request::Transcript => Reply::Transcript(Bytes::from_static(b"{\"type\":\"user\"}\n")),
+            Request::Usage => Reply::Usage(UsageReport { turn: Usage::none(), total: Usage::none(), requests: 2 }),
+            Request::CancelNudge(_) | Request::Interrupt | Request::ResolveStop(_) | Request::Configure(_) => {
+                Reply::Done
+            }
             Request::Resize(_) | Request::Signal(_) | Request::Restart | Request::Shutdown => Reply::Done,
         })
+    }
+}
+
+pub(crate) fn ask() -> Ask {
+    Ask {
+        id: AskId("ask-1".into()),
+        kind: AskKind::Permission,
+        tool: Some("Bash".into()),
+        input: Some(serde_json::json!({ "command": "ls" })),
+        preview: "ls".into(),
+        questions: Vec::new(),
+        options: Vec::new(),
+        opened: "2026-01-01T00:00:00.000Z".into(),
+        channel: AskChannel::Structured,
+        screen_lines: Vec::new(),
+    }
+}
+
+fn nudge() -> Nudge {
+    Nudge {
+        id: NudgeId("nudge-2".into()),
+        preview: "later".into(),
+        bytes: 5,
+        when: When::Idle,
+        since: "2026-01-01T00:00:00.000Z".into(),
+        under_way: false,
     }
 }
 
@@ -248,7 +318,7 @@ impl Live {
     pub(crate) async fn start(token: Option<&str>) -> Self {
         let fake = Fake::new();
         let token = token.map(|token| Token::new(token).expect("a token"));
-        let server = Server::new(fake.clone(), Config { token, hosts: vec![] });
+        let server = Server::new(fake.clone(), Config { token, ..Config::default() });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound").to_string();
         server.listen(Listener::Tcp(listener), Surface::Api);

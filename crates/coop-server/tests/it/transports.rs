@@ -26,8 +26,25 @@ fn names(asked: &[Request]) -> Vec<String> {
             Request::Write { input: Input::Paste { text, enter }, .. } => format!("paste {text} {enter}"),
             Request::Resize(size) => format!("resize {}x{}", size.cols(), size.rows()),
             Request::Signal(signal) => format!("signal {}", signal.as_str()),
-            Request::Nudge(message) => format!("nudge {message}"),
-            Request::Respond(Answer { accept, option, text }) => format!("respond {accept:?} {option:?} {text:?}"),
+            Request::Nudge(nudge) => format!("nudge {} {:?} {}", nudge.message, nudge.when, nudge.wait),
+            Request::Respond(answer) => {
+                let Answer { accept, option, text, .. } = answer;
+                let more = if *answer
+                    == (Answer { accept: *accept, option: *option, text: text.clone(), ..Answer::default() })
+                {
+                    String::new()
+                } else {
+                    format!(
+                        " {:?} {} {:?} {:?} {:?}",
+                        answer.ask, answer.always, answer.options, answer.answers, answer.input
+                    )
+                };
+                format!("respond {accept:?} {option:?} {text:?}{more}")
+            }
+            Request::ResolveStop(decision) => format!("stop {decision:?}"),
+            Request::CancelNudge(id) => format!("cancel {id}"),
+            Request::Hook(call) => format!("hook {} {}", call.event, call.payload),
+            Request::Configure(settings) => format!("configure {:?} {:?}", settings.mode, settings.model),
             Request::Lock { action, .. } => format!("lock {action:?}"),
             other => format!("{other:?}").to_lowercase(),
         })
@@ -105,13 +122,53 @@ async fn every_http_route_asks_the_port_and_answers_as_the_seed_says() {
         ("POST", "/api/v1/signal", json!({"signal":"term"}), "signal SIGTERM", json!({"delivered":true})),
         ("POST", "/api/v1/restart", json!(null), "restart", json!({"delivered":true})),
         ("POST", "/api/v1/shutdown", json!(null), "shutdown", json!({"delivered":true})),
-        ("POST", "/api/v1/agent/nudge", json!({"message":"go"}), "nudge go", json!({"delivered":true,"reason":null})),
+        (
+            "POST",
+            "/api/v1/agent/nudge",
+            json!({"message":"go","when":"idle","wait":true}),
+            "nudge go Idle true",
+            json!({"id":"nudge-1","delivered":true,"queued":false,"confirmed_by":"a hook","attempts":1,"ms":5,"state_before":"waiting_for_input"}),
+        ),
         (
             "POST",
             "/api/v1/agent/respond",
             json!({"option":2}),
             "respond None Some(2) None",
-            json!({"delivered":true,"reason":null}),
+            json!({"delivered":true,"ask":"ask-1","prompt_type":"permission","via":"hook"}),
+        ),
+        (
+            "POST",
+            "/api/v1/agent/respond",
+            json!({"ask":"ask-1","accept":true,"always":true}),
+            "respond Some(true) None None Some(AskId(\"ask-1\")) true [] [] None",
+            json!({"delivered":true,"ask":"ask-1","prompt_type":"permission","via":"hook"}),
+        ),
+        ("POST", "/api/v1/agent/interrupt", json!(null), "interrupt", json!({"delivered":true})),
+        (
+            "POST",
+            "/api/v1/agent/configure",
+            json!({"mode":"plan"}),
+            "configure Some(\"plan\") None",
+            json!({"delivered":true}),
+        ),
+        ("DELETE", "/api/v1/agent/nudges/nudge-2", json!(null), "cancel nudge-2", json!({"delivered":true})),
+        ("POST", "/api/v1/stop/resolve", json!(null), "stop Allow", json!({"delivered":true})),
+        (
+            "POST",
+            "/api/v1/stop/resolve",
+            json!({"decision":"block","reason":"more"}),
+            "stop Block(\"more\")",
+            json!({"delivered":true}),
+        ),
+        ("GET", "/api/v1/transcripts/catchup", json!(null), "transcript", json!({"type":"user"})),
+        (
+            "GET",
+            "/api/v1/session/usage",
+            json!(null),
+            "usage",
+            json!({"turn":{"input_tokens":0,"output_tokens":0,"cache_read_tokens":0,"cache_write_tokens":0,"cost_usd":0.0},
+                   "total":{"input_tokens":0,"output_tokens":0,"cache_read_tokens":0,"cache_write_tokens":0,"cost_usd":0.0},
+                   "requests":2}),
         ),
     ];
     for (method, path, body, asked, answer) in cases {
@@ -143,6 +200,9 @@ async fn the_table_of_routes_is_what_is_served() {
         if route.path == "/api/v1/events" {
             continue; // It never ends; the SSE test below has it.
         }
+        if route.path.starts_with("/api/v1/hooks/") {
+            continue; // It has a token of its own; the tests of tokens have it.
+        }
         let other = if route.method == "GET" { "POST" } else { "GET" };
         assert_ne!(http(&live, route.method, route.path, json!(null)).await.0, StatusCode::NOT_FOUND, "{}", route.path);
         assert_eq!(
@@ -165,6 +225,9 @@ const ERRORS: &[(ErrorCode, u16, Option<u16>, tonic::Code)] = &[
     (ErrorCode::NoDriver, 404, None, tonic::Code::Unimplemented),
     (ErrorCode::AgentBusy, 409, None, tonic::Code::FailedPrecondition),
     (ErrorCode::NoPrompt, 409, None, tonic::Code::FailedPrecondition),
+    (ErrorCode::AlreadyAnswered, 409, None, tonic::Code::FailedPrecondition),
+    (ErrorCode::NoSuchOption, 409, None, tonic::Code::FailedPrecondition),
+    (ErrorCode::Unconfirmed, 504, None, tonic::Code::DeadlineExceeded),
     (ErrorCode::Internal, 500, None, tonic::Code::Internal),
 ];
 
@@ -217,7 +280,8 @@ pub(crate) async fn next_json(socket: &mut Socket) -> Value {
 async fn every_websocket_message_asks_the_port_and_is_answered() {
     let live = Live::start(None).await;
     let mut socket = connect(&live, "mode=state").await;
-    let state = json!({"type":"state_change","prev":"unknown","next":"unknown","seq":1,"prompt":null});
+    let receipt = json!({"type":"receipt","id":"nudge-1","delivered":true,"queued":false,"confirmed_by":"a hook","attempts":1,"ms":5,"state_before":"waiting_for_input"});
+    let answered = json!({"type":"answered","delivered":true,"ask":"ask-1","prompt_type":"permission","via":"hook"});
     let cases = [
         (json!({"type":"input","text":"hello\r"}), "bytes hello\\r", None),
         (
@@ -228,11 +292,12 @@ async fn every_websocket_message_asks_the_port_and_is_answered() {
         (json!({"type":"input_raw","data":"aGk="}), "bytes hi", None),
         (json!({"type":"keys","keys":["Escape"]}), "keys [\"Escape\"]", None),
         (json!({"type":"resize","cols":90,"rows":30}), "resize 90x30", None),
-        (json!({"type":"state_request"}), "agentstate", Some(state)),
-        (json!({"type":"nudge","message":"go"}), "nudge go", None),
-        (json!({"type":"respond","accept":true}), "respond Some(true) None None", None),
-        (json!({"type":"respond","option":2}), "respond None Some(2) None", None),
-        (json!({"type":"respond","text":"Redis"}), "respond None None Some(\"Redis\")", None),
+        (json!({"type":"nudge","message":"go"}), "nudge go Now false", Some(receipt)),
+        (json!({"type":"respond","accept":true}), "respond Some(true) None None", Some(answered.clone())),
+        (json!({"type":"respond","option":2}), "respond None Some(2) None", Some(answered.clone())),
+        (json!({"type":"respond","text":"Redis"}), "respond None None Some(\"Redis\")", Some(answered)),
+        (json!({"type":"interrupt"}), "interrupt", Some(json!({"type":"done"}))),
+        (json!({"type":"stop_resolve"}), "stop Allow", Some(json!({"type":"done"}))),
         (json!({"type":"lock","action":"acquire"}), "lock Acquire", Some(json!({"type":"lock","held":true}))),
         (json!({"type":"lock","action":"release"}), "lock Release", Some(json!({"type":"lock","held":false}))),
         (json!({"type":"auth","token":"any"}), "", Some(json!({"type":"auth","ok":true}))),
@@ -254,6 +319,16 @@ async fn every_websocket_message_asks_the_port_and_is_answered() {
         (&screen["type"], &screen["lines"], &screen["seq"]),
         (&json!("screen"), &json!(["$ secret", ""]), &json!(42))
     );
+    for (request, kind, field) in [
+        ("state_request", "state", "state"),
+        ("asks_request", "asks", "asks"),
+        ("explain_request", "explanation", "signals"),
+        ("usage_request", "usage", "total"),
+    ] {
+        socket.send(Message::text(json!({ "type": request }).to_string())).await.expect("it is open");
+        let told = next_json(&mut socket).await;
+        assert_eq!((&told["type"], told.get(field).is_some()), (&json!(kind), true), "{told}");
+    }
     socket.send(Message::text("not json")).await.expect("it is open");
     assert_eq!(next_json(&mut socket).await["code"], "BAD_REQUEST");
     socket.send(Message::text(r#"{"type":"resize","cols":65535,"rows":65535}"#)).await.expect("it is open");
@@ -306,9 +381,9 @@ async fn every_rpc_asks_the_port_and_is_answered() {
     client.send_signal(SendSignalRequest { signal: "SIGINT".into() }).await.expect("it answers");
     let state = client.get_agent_state(GetAgentStateRequest {}).await.expect("it answers").into_inner();
     assert_eq!((state.state.as_str(), state.detection_tier.as_str()), ("unknown", "none"));
-    client.nudge(NudgeRequest { message: "go".into() }).await.expect("it answers");
+    client.nudge(NudgeRequest { message: "go".into(), when_idle: true, wait: false }).await.expect("it answers");
     client
-        .respond(RespondRequest { accept: Some(false), option: None, text: Some("no".into()) })
+        .respond(RespondRequest { accept: Some(false), text: Some("no".into()), ..RespondRequest::default() })
         .await
         .expect("it answers");
     assert_eq!(
@@ -322,9 +397,24 @@ async fn every_rpc_asks_the_port_and_is_answered() {
             "resize 90x30",
             "signal SIGINT",
             "agentstate",
-            "nudge go",
+            "nudge go Idle false",
             "respond Some(false) None Some(\"no\")"
         ]
+    );
+    let explained = client.explain(ExplainRequest {}).await.expect("it answers").into_inner();
+    assert_eq!((explained.state.as_str(), explained.signals.len()), ("waiting_for_input", 1));
+    let asks = client.list_asks(ListAsksRequest {}).await.expect("it answers").into_inner();
+    assert_eq!(asks.asks_json.len(), 1);
+    client.cancel_nudge(CancelNudgeRequest { id: "nudge-2".into() }).await.expect("it answers");
+    client.interrupt(InterruptRequest {}).await.expect("it answers");
+    client.resolve_stop(ResolveStopRequest { block: true, reason: "more".into() }).await.expect("it answers");
+    let lines = client.get_transcript(GetTranscriptRequest {}).await.expect("it answers").into_inner().lines;
+    assert_eq!(lines, b"{\"type\":\"user\"}\n");
+    assert_eq!(client.get_usage(GetUsageRequest {}).await.expect("it answers").into_inner().requests, 2);
+    client.shutdown(ShutdownRequest {}).await.expect("it answers");
+    assert_eq!(
+        names(&live.fake.asked()),
+        ["explain", "asks", "cancel nudge-2", "interrupt", "stop Block(\"more\")", "transcript", "usage", "shutdown"]
     );
     let wrong =
         client.resize(ResizeRequest { cols: 65535, rows: 65535 }).await.map(|_| ()).map_err(|status| status.code());

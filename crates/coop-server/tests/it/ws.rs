@@ -67,7 +67,11 @@ async fn an_exit_follows_the_last_output() {
         }
     };
     assert_eq!(offsets, (0..50).map(|n| n * PIECE as u64).collect::<Vec<_>>());
-    assert_eq!(state, json!({"type":"state_change","prev":"unknown","next":"exited","seq":42,"prompt":null}));
+    let evidence = json!({"source":"process","detail":"exited"});
+    assert_eq!(
+        state,
+        json!({"type":"state_change","prev":"unknown","next":"exited","seq":42,"event":2,"prompt":null,"evidence":evidence})
+    );
     assert_eq!(next_json(&mut socket).await, json!({"type":"exit","code":3,"signal":null}));
 }
 

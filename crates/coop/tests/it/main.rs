@@ -3,7 +3,9 @@
 
 mod attach;
 mod bridge;
+mod claude;
 mod cli;
+mod driven;
 mod examples;
 mod repository;
 mod sidecar;

@@ -1,0 +1,158 @@
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Names one ask of an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct AskId(pub String);
+
+impl fmt::Display for AskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Something the agent waits on a human for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Ask {
+    /// Its name.
+    pub id: AskId,
+    /// Its kind.
+    pub kind: AskKind,
+    /// The tool it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// What the tool is to be called with, whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    /// The heart of it in one line: a command, a path, a question.
+    pub preview: String,
+    /// The questions, if it asks some; each is to be answered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<Question>,
+    /// What can be chosen, in the agent's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<AskOption>,
+    /// When it was opened, RFC 3339.
+    pub opened: String,
+    /// How it can be answered.
+    pub channel: AskChannel,
+    /// What the screen showed of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub screen_lines: Vec<String>,
+}
+
+/// Kinds of asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AskKind {
+    /// May a tool be used?
+    Permission,
+    /// Is the plan right?
+    Plan,
+    /// One or more questions.
+    Question,
+    /// A dialog before the agent can begin.
+    Setup,
+}
+
+impl AskKind {
+    /// Returns the kind's name on every wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Permission => "permission",
+            Self::Plan => "plan",
+            Self::Question => "question",
+            Self::Setup => "setup",
+        }
+    }
+}
+
+/// How an answer reaches the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AskChannel {
+    /// As data, by the agent's own protocol or a hook it waits on.
+    Structured,
+    /// By keys for options that are on the screen.
+    Keys,
+}
+
+/// One of several things to choose from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AskOption {
+    /// Its name within the ask.
+    pub id: String,
+    /// What the agent calls it.
+    pub label: String,
+    /// What more the agent says of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What choosing it does.
+    pub kind: OptionKind,
+}
+
+/// What choosing an option does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OptionKind {
+    /// Allows this once.
+    AllowOnce,
+    /// Allows this and what is like it.
+    AllowAlways,
+    /// Refuses.
+    Reject,
+    /// Answers a question.
+    Choice,
+}
+
+/// A question with its options.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Question {
+    /// The question.
+    pub question: String,
+    /// A word or two for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// What can be chosen.
+    pub options: Vec<AskOption>,
+    /// Whether more than one can be chosen.
+    pub multi_select: bool,
+}
+
+/// An answer to what the agent asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Answer {
+    /// Which ask it is for; the open one without it.
+    pub ask: Option<AskId>,
+    /// Accepts or rejects a permission, a plan or a set-up dialog.
+    pub accept: Option<bool>,
+    /// With `accept: true`: also allows what is like it from now on.
+    pub always: bool,
+    /// Picks an option, counted from 1.
+    pub option: Option<u32>,
+    /// Picks several options of a question that allows it.
+    pub options: Vec<u32>,
+    /// Free text, or the feedback of a rejection.
+    pub text: Option<String>,
+    /// One answer for each of several questions, in their order.
+    pub answers: Vec<QuestionAnswer>,
+    /// What the tool is to be called with instead.
+    pub input: Option<Value>,
+}
+
+/// The answer to one of several questions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct QuestionAnswer {
+    /// Picks an option, counted from 1.
+    pub option: Option<u32>,
+    /// Picks several.
+    pub options: Vec<u32>,
+    /// Answers in own words.
+    pub text: Option<String>,
+}

@@ -1,0 +1,123 @@
+//! What the hooks say.
+
+use coop_api::{EvidenceSource, TurnOutcome};
+use serde_json::Value;
+
+use super::{Claude, Compaction, answer, content, fault};
+use crate::driver::Runtime;
+use crate::{Meaning, Reach, Signal, StartSource};
+
+/// Tools whose use is an ask and not work.
+const ASKING: [&str; 2] = ["AskUserQuestion", "ExitPlanMode"];
+
+impl Claude {
+    pub(super) fn observe_hook(&mut self, event: &str, payload: &Value, at: u64) -> Vec<Signal> {
+        let tool = payload["tool_name"].as_str();
+        let of_subagent = payload["agent_id"].is_string();
+        let detail = match tool {
+            Some(tool) => format!("{event} {tool}"),
+            None => event.to_owned(),
+        };
+        let signal = |meaning| Signal::new(EvidenceSource::Hook, detail.clone(), meaning);
+        let working = |tool: Option<&str>| signal(Meaning::Working { tool: tool.map(str::to_owned) });
+        match event {
+            "SessionStart" => self.session_started(payload, at),
+            "UserPromptSubmit" => {
+                self.settled_at = at;
+                self.busy = true;
+                self.compacting = None;
+                self.unfinished = false;
+                self.gave_up = false;
+                vec![signal(Meaning::TurnBegan { prompt: payload["prompt"].as_str().map(str::to_owned) })]
+            }
+            "PreToolUse" => {
+                self.busy = true;
+                let mut signals: Vec<_> = self.tool_requested(payload, "tool_use_id").map(signal).into_iter().collect();
+                if !tool.is_some_and(|tool| ASKING.contains(&tool)) {
+                    signals.push(working(tool));
+                }
+                signals
+            }
+            "PermissionRequest" => {
+                let reach = Reach::Hook { suggestions: payload["permission_suggestions"].clone() };
+                match self.runtime {
+                    Runtime::Pty => {
+                        let draft = answer::draft(tool.unwrap_or("?"), &payload["tool_input"], reach);
+                        vec![signal(Meaning::Ask(Box::new(draft)))]
+                    }
+                    // The control protocol asks.
+                    Runtime::Pipe => Vec::new(),
+                }
+            }
+            "PostToolUse" | "PostToolUseFailure" => {
+                let about = content::ask_about(payload);
+                let mut signals = vec![signal(Meaning::AskGone { about })];
+                signals.extend(self.tool_finished(payload, event == "PostToolUse").into_iter().map(signal));
+                signals.push(working(None));
+                signals
+            }
+            "Stop" if of_subagent || self.compacting == Some(Compaction::Auto) => Vec::new(),
+            "Stop" => {
+                self.settled_at = at;
+                self.busy = false;
+                self.unfinished = content::has_background_agents(payload);
+                vec![signal(Meaning::StopWanted {
+                    again: payload["stop_hook_active"].as_bool().unwrap_or(false),
+                    last_message: payload["last_assistant_message"].as_str().map(str::to_owned),
+                    unfinished: self.unfinished,
+                })]
+            }
+            "StopFailure" if of_subagent => Vec::new(),
+            "StopFailure" => {
+                self.settled_at = at;
+                self.busy = false;
+                self.gave_up = true;
+                let error = payload["error"].as_str().unwrap_or_default();
+                let message = payload["last_assistant_message"].as_str().unwrap_or(error);
+                vec![signal(Meaning::Blocked(fault::fault(error, message, None)))]
+            }
+            "PreCompact" => {
+                let manual = payload["trigger"].as_str() == Some("manual");
+                self.compacting = Some(if manual { Compaction::Manual } else { Compaction::Auto });
+                vec![working(Some("compact"))]
+            }
+            // It waits at its prompt for a while already, and nothing else was heard.
+            "Notification" if payload["notification_type"].as_str() == Some("idle_prompt") && !self.busy => {
+                vec![signal(Meaning::Idle(TurnOutcome::Completed))]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn session_started(&mut self, payload: &Value, at: u64) -> Vec<Signal> {
+        let source = match payload["source"].as_str() {
+            Some("resume") => StartSource::Resume,
+            Some("clear") => StartSource::Clear,
+            Some("compact") => StartSource::Compact,
+            _ => StartSource::Startup,
+        };
+        let signal = |meaning| Signal::new(EvidenceSource::Hook, format!("SessionStart {}", source.as_str()), meaning);
+        let mut signals = Vec::new();
+        if let Some(id) = payload["session_id"].as_str() {
+            self.session = Some(id.to_owned());
+            let transcript = payload["transcript_path"].as_str().map(str::to_owned);
+            signals.push(signal(Meaning::Session { id: id.to_owned(), transcript }));
+        }
+        signals.push(signal(Meaning::Started(source)));
+        self.started = true;
+        self.settled_at = at;
+        match (source, self.compacting.take()) {
+            // The turn in whose middle it was goes on.
+            (StartSource::Compact, Some(Compaction::Auto)) => signals.push(signal(Meaning::Working { tool: None })),
+            (StartSource::Compact, _) => {
+                self.busy = false;
+                signals.push(signal(Meaning::Idle(TurnOutcome::Completed)));
+            }
+            (StartSource::Clear | StartSource::Resume | StartSource::Startup, _) => {
+                self.busy = false;
+                signals.extend(self.begin_idle("it takes what is typed"));
+            }
+        }
+        signals
+    }
+}

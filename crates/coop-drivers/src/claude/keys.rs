@@ -1,0 +1,153 @@
+//! Typing, where there is no better way.
+//!
+//! Digits act at once and are never followed by Enter, which would land on whatever comes next. Letters do nothing, and
+//! Enter takes what is highlighted, which may be the opposite of what was meant. So an option is chosen only by its
+//! digit, and only if it is on the screen right now, under the label that was seen when the ask was opened.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind, Screen};
+
+use super::answer::taken;
+use crate::driver::{Expected, Refusal, Step};
+use crate::rules::{Dialog, Rules, rows};
+use crate::{AskDraft, Reach};
+
+/// The largest gap after a paste that any agent needed was 100 ms.
+const AFTER_PASTE: Duration = Duration::from_millis(150);
+/// How long a message may take to show in a hook before Enter is pressed once more.
+const SUBMITTED_WITHIN: Duration = Duration::from_secs(3);
+/// What a long paste may take beside that, for each 64 KiB.
+const PER_BLOCK: Duration = Duration::from_secs(1);
+const BLOCK: usize = 64 * 1024;
+const INTERRUPTED_WITHIN: Duration = Duration::from_secs(5);
+const ENTER: Bytes = Bytes::from_static(b"\r");
+const ESCAPE: Bytes = Bytes::from_static(b"\x1b");
+/// The option of a question that takes free text.
+const FREE_TEXT: &str = "Type something";
+
+/// Returns the ask for a dialog on the screen.
+pub(super) fn draft(dialog: &Dialog) -> AskDraft {
+    let preview = match dialog.kind {
+        AskKind::Question | AskKind::Permission | AskKind::Plan | AskKind::Setup => {
+            dialog.heading.iter().rev().find(|line| line.ends_with('?')).or(dialog.heading.first())
+        }
+    };
+    AskDraft {
+        kind: dialog.kind,
+        tool: None,
+        input: None,
+        preview: preview.cloned().unwrap_or_default(),
+        questions: Vec::new(),
+        options: dialog.ask_options(),
+        screen_lines: dialog.heading.clone(),
+        reach: Reach::Keys,
+    }
+}
+
+/// Returns the keys for an answer, or why none can be sent.
+pub(super) fn answer(rules: &Rules, ask: &Ask, answer: &Answer, screen: &Screen) -> Result<Vec<Step>, Refusal> {
+    let gone = || Refusal::NoSuchOption("what the agent asked is not on its screen any more".into());
+    let dialog = rules.dialog(&rows(screen)).ok_or_else(gone)?;
+    let offered = dialog.ask_options();
+    if dialog.kind != ask.kind || offered != ask.options {
+        return Err(gone());
+    }
+    let (option, text) = choose(ask, &offered, answer)?;
+    let mut steps = vec![Step::Type(digit(option))];
+    if let Some(text) = text {
+        steps.extend([Step::Pause(AFTER_PASTE), Step::Type(paste(text)), Step::Pause(AFTER_PASTE), Step::Type(ENTER)]);
+    }
+    steps.push(taken());
+    Ok(steps)
+}
+
+/// Returns the option an answer means, and the text that follows it.
+fn choose<'a>(
+    ask: &Ask,
+    offered: &'a [AskOption],
+    answer: &'a Answer,
+) -> Result<(&'a AskOption, Option<&'a str>), Refusal> {
+    if answer.input.is_some() || !answer.answers.is_empty() || !answer.options.is_empty() {
+        let why = "this ask can only be answered by keys: give one of \"accept\", \"option\" or \"text\"";
+        return Err(Refusal::BadRequest(why.into()));
+    }
+    let of_kind = |kind: OptionKind| {
+        let mut found = offered.iter().filter(|option| option.kind == kind);
+        match (found.next(), found.next()) {
+            (Some(only), None) => Ok(only),
+            _ => Err(Refusal::NoSuchOption(format!("the screen does not show one option that means {kind:?}"))),
+        }
+    };
+    match (answer.accept, answer.option, &answer.text) {
+        (Some(_), Some(_), _) => Err(Refusal::BadRequest("give either \"accept\" or \"option\"".into())),
+        (None, Some(number), None) => {
+            let at = (number as usize).checked_sub(1);
+            let option = at.and_then(|at| offered.get(at)).ok_or_else(|| {
+                Refusal::NoSuchOption(format!("there is no option {number}; the screen shows {}", offered.len()))
+            })?;
+            Ok((option, None))
+        }
+        (Some(true), None, None) if answer.always => Ok((of_kind(OptionKind::AllowAlways)?, None)),
+        (Some(true), None, None) => Ok((of_kind(OptionKind::AllowOnce)?, None)),
+        (Some(false), None, text) => {
+            let option = of_kind(OptionKind::Reject)?;
+            // Only that one opens a field for it; after any other the text would land in the prompt.
+            let takes_text = option.label.starts_with("Tell Claude");
+            match text {
+                Some(text) if takes_text => Ok((option, Some(text))),
+                Some(_) | None if !takes_text => Ok((option, None)),
+                Some(_) | None => {
+                    Err(Refusal::BadRequest("say in \"text\" what is to be changed: the agent asks for it".into()))
+                }
+            }
+        }
+        (None, None, Some(text)) if ask.kind == AskKind::Question => {
+            let option = offered.iter().find(|option| option.label.starts_with(FREE_TEXT));
+            let none = || Refusal::NoSuchOption("the screen shows no option for free text".into());
+            Ok((option.ok_or_else(none)?, Some(text)))
+        }
+        _ => Err(Refusal::BadRequest("give \"accept\", \"option\" or, for a question, \"text\"".into())),
+    }
+}
+
+fn digit(option: &AskOption) -> Bytes {
+    Bytes::copy_from_slice(option.id.as_bytes())
+}
+
+/// Returns how a message is typed.
+pub(super) fn deliver(text: &str, screen: &Screen) -> Result<Vec<Step>, Refusal> {
+    if !screen.modes.bracketed_paste {
+        return Err(Refusal::BadRequest("the agent's terminal takes no pastes yet".into()));
+    }
+    let within = SUBMITTED_WITHIN + PER_BLOCK * (text.len() / BLOCK) as u32;
+    Ok(vec![
+        Step::Type(paste(text)),
+        Step::Pause(AFTER_PASTE),
+        Step::Type(ENTER),
+        Step::Expect { what: Expected::TurnBegan, within, retry: Some(ENTER) },
+    ])
+}
+
+pub(super) fn interrupt() -> Vec<Step> {
+    let idle = Step::Expect { what: Expected::Idle, within: INTERRUPTED_WITHIN, retry: None };
+    vec![Step::Type(ESCAPE), idle]
+}
+
+/// Returns text as a paste, without anything that could end the paste or act by itself.
+fn paste(text: &str) -> Bytes {
+    let mut bytes = Vec::with_capacity(text.len() + 12);
+    bytes.extend_from_slice(b"\x1b[200~");
+    bytes.extend_from_slice(plain(text).as_bytes());
+    bytes.extend_from_slice(b"\x1b[201~");
+    bytes.into()
+}
+
+/// Returns text with one kind of line end and no control characters. A leading `!` would run it as a command.
+pub(super) fn plain(text: &str) -> String {
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    let guard = if text.starts_with('!') { " " } else { "" };
+    let kept = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t'));
+    guard.chars().chain(kept).collect()
+}

@@ -1,0 +1,70 @@
+//! What the conversation's log says.
+
+use coop_api::{EvidenceSource, TurnOutcome};
+use serde_json::Value;
+
+use super::{Claude, content, fault};
+use crate::driver::Runtime;
+use crate::{Meaning, Signal};
+
+const INTERRUPTED: &str = "[Request interrupted by user";
+
+impl Claude {
+    pub(super) fn observe_log(&mut self, line: &Value, past: bool) -> Vec<Signal> {
+        let kind = line["type"].as_str().unwrap_or_default();
+        let signal = |meaning| Signal::new(EvidenceSource::SessionLog, format!("a line of type {kind}"), meaning);
+        let message = &line["message"];
+        let mut meanings = Vec::new();
+        if kind == "assistant" {
+            meanings.extend(content::used(message));
+        }
+        // What was there before is history, what a sub-agent says is not the agent's state, and over pipes the protocol
+        // tells all but the tokens.
+        let is_news = !past && self.runtime == Runtime::Pty && line["isSidechain"] != true && !self.is_stale(line);
+        if is_news && let Some(meaning) = self.turn_end(line) {
+            meanings.push(meaning);
+        }
+        let tells_content = !past && self.runtime == Runtime::Pty && line["isMeta"] != true;
+        if tells_content && matches!(kind, "user" | "assistant") {
+            meanings.extend(self.blocks(message, line["agentId"].as_str()));
+        }
+        meanings.into_iter().map(signal).collect()
+    }
+
+    /// Returns how a line ends the turn.
+    fn turn_end(&mut self, line: &Value) -> Option<Meaning> {
+        match line["type"].as_str()? {
+            "user" if text_of(&line["message"]).starts_with(INTERRUPTED) => {
+                self.busy = false;
+                Some(Meaning::Idle(TurnOutcome::Interrupted))
+            }
+            "assistant" if line["isApiErrorMessage"] == true => {
+                self.busy = false;
+                self.gave_up = true;
+                let status = line["apiErrorStatus"].as_u64().and_then(|status| status.try_into().ok());
+                let error = line["error"].as_str().unwrap_or_default();
+                Some(Meaning::Blocked(fault::fault(error, text_of(&line["message"]), status)))
+            }
+            "system" if line["subtype"] == "turn_duration" && !self.unfinished && !self.gave_up => {
+                self.busy = false;
+                Some(Meaning::Idle(TurnOutcome::Completed))
+            }
+            _ => None,
+        }
+    }
+
+    /// Tells whether a line was written before the last turn began or ended.
+    fn is_stale(&self, line: &Value) -> bool {
+        let written = line["timestamp"].as_str().and_then(|time| humantime::parse_rfc3339(time).ok());
+        let millis = written.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+        millis.is_some_and(|since| since.as_millis() < u128::from(self.settled_at))
+    }
+}
+
+fn text_of(message: &Value) -> &str {
+    match &message["content"] {
+        Value::String(text) => text,
+        Value::Array(blocks) => blocks.iter().find_map(|block| block["text"].as_str()).unwrap_or_default(),
+        _ => "",
+    }
+}

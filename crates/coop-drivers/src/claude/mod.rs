@@ -1,0 +1,229 @@
+//! Claude Code, measured with 2.1.197.
+//!
+//! In its terminal interface hooks report what happens, and the hook of a permission waits for the answer. There is no
+//! hook for an interrupt, so the status file and the log are watched too. Over pipes its control protocol says all of
+//! it. Keys are typed only where neither is there.
+
+mod answer;
+mod content;
+mod fault;
+mod hooks;
+mod keys;
+mod log;
+mod price;
+mod setup;
+mod stream;
+
+use std::collections::HashSet;
+
+use coop_api::{Answer, Ask, Configure, EvidenceSource, Screen, TurnOutcome};
+use serde_json::{Value, json};
+
+use crate::driver::{Driver, Launch, Observation, Refusal, Runtime, Setup, Step, StopReply, View};
+use crate::rules::{Rules, rows};
+use crate::{AskDraft, Meaning, Reach, Signal, StartSource};
+
+/// What coop knows of Claude Code, and what it remembers of one that runs.
+#[derive(Debug)]
+pub struct Claude {
+    rules: Rules,
+    runtime: Runtime,
+    session: Option<String>,
+    /// Whether a first prompt was given on the command line.
+    has_prompt: bool,
+    /// Whether it said that it began.
+    started: bool,
+    /// Whether its terminal takes pastes.
+    ready: bool,
+    /// Whether a turn is under way.
+    busy: bool,
+    /// When the last turn began or ended, as a hook told; what is older says nothing about now.
+    settled_at: u64,
+    compacting: Option<Compaction>,
+    /// Whether something goes on in the background after the turn.
+    unfinished: bool,
+    /// Whether the turn ended with an error; being at its prompt after it says nothing new.
+    gave_up: bool,
+    /// What the status file said last.
+    status: String,
+    /// Uses of tools that were told already.
+    requested: HashSet<String>,
+    finished: HashSet<String>,
+    /// The dialog on the screen, as last seen.
+    on_screen: Option<AskDraft>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compaction {
+    /// Somebody asked for it.
+    Manual,
+    /// It came in the middle of a turn, which goes on.
+    Auto,
+}
+
+impl Claude {
+    /// Returns a driver for one that is about to be launched.
+    pub fn new(rules: Rules, launch: &Launch) -> Self {
+        Self {
+            rules,
+            runtime: launch.runtime,
+            session: None,
+            has_prompt: setup::has_prompt(&launch.command),
+            started: false,
+            ready: launch.runtime == Runtime::Pipe,
+            busy: false,
+            settled_at: 0,
+            compacting: None,
+            unfinished: false,
+            gave_up: false,
+            status: String::new(),
+            requested: HashSet::new(),
+            finished: HashSet::new(),
+            on_screen: None,
+        }
+    }
+
+    /// Returns the screen rules that come with coop.
+    pub fn rules() -> Result<Rules, crate::RuleError> {
+        Rules::parse(include_str!("../../rules/claude.toml"))
+    }
+
+    fn observe_title(&mut self, title: &str) -> Vec<Signal> {
+        let detail = format!("the title is {title:?}");
+        match self.rules.title_works(title) {
+            Some(true) => vec![Signal::new(EvidenceSource::Title, detail, Meaning::Working { tool: None })],
+            Some(false) | None => Vec::new(),
+        }
+    }
+
+    fn observe_screen(&mut self, screen: &Screen) -> Vec<Signal> {
+        let mut signals = Vec::new();
+        if !self.ready && screen.modes.bracketed_paste {
+            self.ready = true;
+            signals.extend(self.begin_idle("the terminal takes pastes"));
+        }
+        let lines = rows(screen);
+        let dialog = self.rules.dialog(&lines).map(|dialog| keys::draft(&dialog));
+        if dialog != self.on_screen {
+            if self.on_screen.take().is_some() {
+                let meaning = Meaning::AskGone { about: None };
+                signals.push(Signal::new(EvidenceSource::Screen, "the dialog is gone", meaning));
+            }
+            if let Some(draft) = dialog {
+                let detail = format!("a dialog: {}", draft.preview);
+                signals.push(Signal::new(EvidenceSource::Screen, detail, Meaning::Ask(Box::new(draft.clone()))));
+                self.on_screen = Some(draft);
+            }
+        }
+        if self.on_screen.is_none() {
+            if self.rules.shows_work(&lines) {
+                let meaning = Meaning::Working { tool: None };
+                signals.push(Signal::new(EvidenceSource::Screen, "the screen shows work", meaning));
+            } else if self.rules.shows_prompt(&lines) && screen.modes.bracketed_paste {
+                signals.push(Signal::new(EvidenceSource::Screen, "the screen shows the prompt", Meaning::Quiet));
+            }
+        }
+        signals
+    }
+
+    /// Says that the agent is idle for the first time, once it has begun and takes what is typed.
+    fn begin_idle(&mut self, detail: &str) -> Option<Signal> {
+        let awaits_prompt = self.has_prompt && !self.busy;
+        if !self.started || !self.ready || self.busy || awaits_prompt {
+            return None;
+        }
+        Some(Signal::new(
+            EvidenceSource::Hook,
+            format!("SessionStart, and {detail}"),
+            Meaning::Idle(TurnOutcome::Completed),
+        ))
+    }
+
+    /// The status file: the only sign of an interrupt that comes at once.
+    fn observe_status(&mut self, file: &Value) -> Vec<Signal> {
+        let is_ours = self.session.is_some() && file["sessionId"].as_str() == self.session.as_deref();
+        let status = file["status"].as_str().unwrap_or_default();
+        if !is_ours || file["statusUpdatedAt"].as_u64().unwrap_or(0) < self.settled_at {
+            return Vec::new();
+        }
+        let before = std::mem::replace(&mut self.status, status.to_owned());
+        let detail = format!("the status file says {status}");
+        let signal = |meaning| Signal::new(EvidenceSource::SessionLog, detail.clone(), meaning);
+        match status {
+            "busy" => {
+                self.busy = true;
+                self.gave_up = false;
+                let answered = (before == "waiting").then(|| signal(Meaning::AskGone { about: None }));
+                answered.into_iter().chain([signal(Meaning::Working { tool: None })]).collect()
+            }
+            "idle" if self.ready && self.started && !self.unfinished && !self.gave_up => {
+                let outcome = if self.busy { TurnOutcome::Interrupted } else { TurnOutcome::Completed };
+                self.busy = false;
+                vec![signal(Meaning::Idle(outcome))]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Driver for Claude {
+    fn setup(&self, launch: &Launch) -> Setup {
+        setup::setup(launch)
+    }
+
+    fn observe(&mut self, seen: &Observation<'_>, at: u64) -> Vec<Signal> {
+        match seen {
+            Observation::Hook { event, payload } => self.observe_hook(event, payload, at),
+            Observation::LogLine { line, past } => self.observe_log(line, *past),
+            Observation::StatusFile(file) => self.observe_status(file),
+            Observation::Control(message) => self.observe_control(message),
+            Observation::Title(title) => self.observe_title(title),
+            Observation::Screen(screen) => self.observe_screen(screen),
+        }
+    }
+
+    fn deliver(&self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
+        match view.runtime {
+            Runtime::Pty => keys::deliver(text, view.screen),
+            Runtime::Pipe => Ok(stream::deliver(text)),
+        }
+    }
+
+    fn answer(&self, ask: &Ask, reach: &Reach, answer: &Answer, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
+        match reach {
+            Reach::Hook { suggestions } => answer::by_hook(ask, answer, suggestions),
+            Reach::Control { request, suggestions } => answer::by_control(ask, answer, request, suggestions),
+            Reach::Keys => keys::answer(&self.rules, ask, answer, view.screen),
+        }
+    }
+
+    fn interrupt(&self, view: &View<'_>) -> Vec<Step> {
+        match view.runtime {
+            Runtime::Pty => keys::interrupt(),
+            Runtime::Pipe => stream::interrupt(),
+        }
+    }
+
+    fn stop_reply(&self, reply: &StopReply) -> Option<Value> {
+        match reply {
+            StopReply::Allow => None,
+            StopReply::Block(reason) => Some(json!({ "decision": "block", "reason": reason })),
+        }
+    }
+
+    fn start_reply(&self, _: StartSource, context: &str) -> Option<Value> {
+        let output = json!({ "hookEventName": "SessionStart", "additionalContext": context });
+        Some(json!({ "hookSpecificOutput": output }))
+    }
+
+    fn configure(&self, settings: &Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
+        match view.runtime {
+            Runtime::Pipe => Ok(stream::configure(settings)),
+            Runtime::Pty => {
+                let why =
+                    "its mode and model can be set only with --runtime pipe; in its terminal use /model or the keys";
+                Err(Refusal::BadRequest(why.into()))
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! What Claude Code needs before it starts: settings with our hooks, a known session, and where its files will be.
+
+use serde_json::{Map, Value, json};
+
+use super::stream;
+use crate::driver::{FileToWrite, Launch, Runtime, Setup, Watch};
+
+/// Hooks that report and go on.
+const REPORTING: [&str; 12] = [
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "StopFailure",
+    "Notification",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+    "PostCompact",
+    "SessionEnd",
+];
+/// Hooks that wait for a decision.
+const HOLDING: [&str; 2] = ["PermissionRequest", "Stop"];
+/// Over pipes the control protocol says the rest.
+const WITH_PIPES: [&str; 5] = ["SessionStart", "Stop", "PreCompact", "PostCompact", "SessionEnd"];
+/// Seconds that a reporting hook may take.
+const REPORT_LIMIT: u32 = 10;
+/// Seconds that a person may take to decide: a day.
+const HOLD_LIMIT: u32 = 24 * 60 * 60;
+/// Options that are followed by a value; a word after any other is the first prompt.
+const WITH_VALUE: [&str; 21] = [
+    "--session-id",
+    "--resume",
+    "-r",
+    "--settings",
+    "--model",
+    "--permission-mode",
+    "--mcp-config",
+    "--allowedTools",
+    "--allowed-tools",
+    "--disallowedTools",
+    "--disallowed-tools",
+    "--append-system-prompt",
+    "--system-prompt",
+    "--add-dir",
+    "--fallback-model",
+    "--output-format",
+    "--input-format",
+    "--permission-prompt-tool",
+    "--agents",
+    "--plugin-dir",
+    "--setting-sources",
+];
+
+pub(super) fn setup(launch: &Launch) -> Setup {
+    let settings_path = format!("{}/claude-settings.json", launch.folder);
+    let mut ours = vec![format!("--settings={settings_path}")];
+    let resumed = value_of(&launch.command, &["--resume", "-r"]);
+    let known = value_of(&launch.command, &["--session-id"]).or(resumed);
+    let continues = launch.command.iter().any(|arg| arg == "--continue" || arg == "-c" || arg == "--resume");
+    if known.is_none() && !continues {
+        ours.push(format!("--session-id={}", launch.session_id));
+    }
+    if launch.runtime == Runtime::Pipe {
+        let flags = ["-p", "--verbose", "--input-format=stream-json", "--output-format=stream-json"];
+        ours.extend(flags.map(str::to_owned));
+        ours.push("--permission-prompt-tool=stdio".to_owned());
+    }
+    let mut env = Vec::new();
+    if launch.runtime == Runtime::Pipe {
+        env.push(("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS".to_owned(), "1".to_owned()));
+    }
+    let mut files = vec![FileToWrite { path: settings_path, content: settings(launch).to_string() }];
+    if launch.isolated {
+        env.push(("CLAUDE_CONFIG_DIR".to_owned(), launch.config_dir.clone()));
+        let content = state_file(launch).to_string();
+        files.push(FileToWrite { path: format!("{}/.claude.json", launch.config_dir), content });
+    }
+    // Over pipes the protocol says it all, and sooner.
+    let mut watch = match launch.runtime {
+        Runtime::Pty => vec![Watch::Status { folder: format!("{}/sessions", launch.config_dir) }],
+        Runtime::Pipe => Vec::new(),
+    };
+    let id = known.or_else(|| (!continues).then(|| launch.session_id.clone()));
+    if let Some(id) = id {
+        let slug = slug(&launch.cwd);
+        watch.push(Watch::Log { path: format!("{}/projects/{slug}/{id}.jsonl", launch.config_dir) });
+    }
+    let opening = match launch.runtime {
+        Runtime::Pty => Vec::new(),
+        Runtime::Pipe => stream::opening(),
+    };
+    Setup { command: insert(&launch.command, ours), env, files, watch, opening }
+}
+
+/// Returns the name of the folder for a project's logs.
+fn slug(cwd: &str) -> String {
+    cwd.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+}
+
+/// Puts our options right after the agent's own name, before anything that could swallow them. The settings it was
+/// given are in ours.
+fn insert(command: &[String], ours: Vec<String>) -> Vec<String> {
+    let is_agent = |arg: &String| arg.rsplit('/').next() == Some("claude");
+    let at = command.iter().position(is_agent).map_or(1, |at| at + 1).min(command.len());
+    let mut kept = Vec::new();
+    let mut rest = command[at..].iter();
+    while let Some(arg) = rest.next() {
+        match arg.as_str() {
+            "--settings" => drop(rest.next()),
+            _ if arg.starts_with("--settings=") => {}
+            _ => kept.push(arg.clone()),
+        }
+    }
+    [command[..at].to_vec(), ours, kept].concat()
+}
+
+/// Returns the value of an option.
+pub(super) fn value_of(command: &[String], names: &[&str]) -> Option<String> {
+    command.iter().enumerate().find_map(|(at, arg)| match arg.split_once('=') {
+        Some((name, value)) if names.contains(&name) => Some(value.to_owned()),
+        _ if names.contains(&arg.as_str()) => command.get(at + 1).filter(|next| !next.starts_with('-')).cloned(),
+        _ => None,
+    })
+}
+
+/// Tells whether the command line has a first prompt.
+pub(super) fn has_prompt(command: &[String]) -> bool {
+    let is_agent = |arg: &String| arg.rsplit('/').next() == Some("claude");
+    let from = command.iter().position(is_agent).map_or(1, |at| at + 1).min(command.len());
+    let mut rest = command[from..].iter();
+    while let Some(arg) = rest.next() {
+        match arg.as_str() {
+            "--" => return rest.next().is_some(),
+            _ if WITH_VALUE.contains(&arg.as_str()) => drop(rest.next()),
+            _ if arg.starts_with('-') => {}
+            _ => return true,
+        }
+    }
+    false
+}
+
+/// Returns all settings in one: what the command line names, what the caller wants, and our hooks beside theirs.
+fn settings(launch: &Launch) -> Value {
+    let mut merged = json!({});
+    for more in [&launch.given_settings, &launch.settings].into_iter().flatten() {
+        merge(&mut merged, more);
+    }
+    merge(&mut merged, &json!({ "hooks": hooks(launch) }));
+    merged
+}
+
+fn hooks(launch: &Launch) -> Value {
+    let wanted = |event: &&str| launch.runtime == Runtime::Pty || WITH_PIPES.contains(event);
+    let limit = |event: &str| if HOLDING.contains(&event) { HOLD_LIMIT } else { REPORT_LIMIT };
+    let hooks: Map<_, _> = REPORTING
+        .iter()
+        .chain(&HOLDING)
+        .copied()
+        .filter(wanted)
+        .map(|event| {
+            let command = format!("{} {event}", launch.hook_command);
+            let hook = json!({ "type": "command", "command": command, "timeout": limit(event) });
+            (event.to_owned(), json!([{ "hooks": [hook] }]))
+        })
+        .collect();
+    Value::Object(hooks)
+}
+
+/// Merges objects key by key and joins lists; anything else is replaced.
+fn merge(into: &mut Value, from: &Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (Value::Array(into), Value::Array(from)) => into.extend(from.iter().cloned()),
+        (into, from) => *into = from.clone(),
+    }
+}
+
+/// Returns the state file of a configuration of our own, by which no dialog comes up.
+fn state_file(launch: &Launch) -> Value {
+    let approved: Vec<_> = launch.api_key_tail.iter().collect();
+    json!({
+        "hasCompletedOnboarding": true,
+        "theme": "dark",
+        "numStartups": 5,
+        "customApiKeyResponses": { "approved": approved, "rejected": [] },
+        "projects": { launch.cwd.clone(): {
+            "hasTrustDialogAccepted": true,
+            "hasCompletedProjectOnboarding": true,
+            "allowedTools": [],
+        } },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launch(command: &[&str]) -> Launch {
+        Launch {
+            command: command.iter().map(|&arg| arg.to_owned()).collect(),
+            cwd: "/home/dev/my.project".into(),
+            session_id: "S".into(),
+            hook_command: "coop hook".into(),
+            folder: "/run/f".into(),
+            config_dir: "/c".into(),
+            ..Launch::default()
+        }
+    }
+
+    #[test]
+    fn our_options_stand_where_nothing_swallows_them() {
+        let command = |given: &[&str]| setup(&launch(given)).command.join(" ");
+        assert_eq!(command(&["claude"]), "claude --settings=/run/f/claude-settings.json --session-id=S");
+        assert_eq!(
+            command(&["env", "A=1", "/bin/claude", "--settings", "x", "--resume", "R", "hi"]),
+            "env A=1 /bin/claude --settings=/run/f/claude-settings.json --resume R hi"
+        );
+        assert_eq!(
+            command(&["coop", "sim", "claude", "-c"]),
+            "coop sim claude --settings=/run/f/claude-settings.json -c"
+        );
+    }
+
+    #[test]
+    fn the_log_is_known_before_it_is_there() {
+        let watch = setup(&launch(&["claude"])).watch;
+        assert_eq!(watch[1], Watch::Log { path: "/c/projects/-home-dev-my-project/S.jsonl".into() });
+        assert_eq!(setup(&launch(&["claude", "--continue"])).watch.len(), 1);
+    }
+
+    #[test]
+    fn hooks_of_others_stay() {
+        let mut launch = launch(&["claude"]);
+        launch.settings = Some(json!({ "model": "x", "hooks": { "Stop": [{ "hooks": ["theirs"] }] } }));
+        let settings = settings(&launch);
+        assert_eq!(settings["model"], "x");
+        assert_eq!(settings["hooks"]["Stop"][0]["hooks"][0], "theirs");
+        assert_eq!(settings["hooks"]["Stop"][1]["hooks"][0]["command"], "coop hook Stop");
+        assert_eq!(settings["hooks"]["Stop"][1]["hooks"][0]["timeout"], 86400);
+    }
+
+    #[test]
+    fn a_first_prompt_is_told_from_options() {
+        let has = |args: &[&str]| has_prompt(&launch(args).command);
+        assert!(
+            has(&["claude", "fix it"]) && has(&["claude", "--model", "opus", "fix"]) && has(&["claude", "--", "x"])
+        );
+        assert!(!has(&["claude"]) && !has(&["claude", "--model", "opus"]) && !has(&["claude", "--verbose"]));
+    }
+}

@@ -1,0 +1,130 @@
+//! The control protocol over pipes: one JSON object a line, both ways.
+
+use std::time::Duration;
+
+use coop_api::{Configure, EvidenceSource, FaultReport, Retry, TurnOutcome};
+use serde_json::{Value, json};
+
+use super::{Claude, answer, fault};
+use crate::driver::{Expected, Step};
+use crate::{Meaning, Reach, Signal};
+
+const BEGINS_WITHIN: Duration = Duration::from_secs(10);
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
+
+impl Claude {
+    pub(super) fn observe_control(&mut self, message: &Value) -> Vec<Signal> {
+        let kind = message["type"].as_str().unwrap_or_default();
+        let subtype = message["subtype"].as_str();
+        let detail = match subtype {
+            Some(subtype) => format!("{kind}/{subtype}"),
+            None => kind.to_owned(),
+        };
+        let signal = |meaning| Signal::new(EvidenceSource::Control, detail.clone(), meaning);
+        let meanings = match (kind, subtype) {
+            ("system", Some("init")) => self.turn_init(message),
+            ("system", Some("session_state_changed")) => match message["state"].as_str() {
+                Some("running") => vec![Meaning::Working { tool: None }],
+                // A turn that failed is told by its result; being idle after it says nothing new.
+                Some("idle") if !self.busy => Vec::new(),
+                Some("idle") => vec![Meaning::Idle(TurnOutcome::Completed)],
+                _ => Vec::new(),
+            },
+            ("system", Some("api_retry")) => vec![Meaning::Retrying(retry(message))],
+            ("assistant" | "user", _) => {
+                let subagent = message["parent_tool_use_id"].as_str();
+                let mut meanings = self.blocks(&message["message"], subagent);
+                if subagent.is_none() && message["message"]["content"][0]["type"] == "tool_use" {
+                    let tool = message["message"]["content"][0]["name"].as_str().map(str::to_owned);
+                    meanings.push(Meaning::Working { tool });
+                }
+                meanings
+            }
+            ("result", _) => vec![self.turn_result(message)],
+            ("control_request", _) => self.asked(message).into_iter().collect(),
+            ("control_cancel_request", _) => vec![Meaning::AskGone { about: None }],
+            // What was said before the first turn is the greeting.
+            ("control_response", _) if !self.started => {
+                self.started = true;
+                vec![Meaning::Idle(TurnOutcome::Completed)]
+            }
+            _ => Vec::new(),
+        };
+        meanings.into_iter().map(signal).collect()
+    }
+
+    fn turn_init(&mut self, message: &Value) -> Vec<Meaning> {
+        self.busy = true;
+        let mut meanings = Vec::new();
+        if let Some(id) = message["session_id"].as_str()
+            && self.session.as_deref() != Some(id)
+        {
+            self.session = Some(id.to_owned());
+            meanings.push(Meaning::Session { id: id.to_owned(), transcript: None });
+        }
+        meanings.push(Meaning::TurnBegan { prompt: None });
+        meanings
+    }
+
+    /// A result says "success" also of an API error; what counts is `is_error` and the status.
+    fn turn_result(&mut self, message: &Value) -> Meaning {
+        self.busy = false;
+        let status = message["api_error_status"].as_u64().and_then(|status| status.try_into().ok());
+        let interrupted = message["subtype"] == "error_during_execution";
+        match (message["is_error"] == true, interrupted) {
+            (true, false) => {
+                let text = message["result"].as_str().unwrap_or("the turn failed");
+                Meaning::Blocked(fault::fault("", text, status))
+            }
+            (_, true) => Meaning::Idle(TurnOutcome::Interrupted),
+            (false, false) => Meaning::Idle(TurnOutcome::Completed),
+        }
+    }
+
+    fn asked(&mut self, message: &Value) -> Option<Meaning> {
+        let request = &message["request"];
+        if request["subtype"] != "can_use_tool" {
+            return None;
+        }
+        let reach = Reach::Control {
+            request: message["request_id"].as_str()?.to_owned(),
+            suggestions: request["permission_suggestions"].clone(),
+        };
+        let draft = answer::draft(request["tool_name"].as_str()?, &request["input"], reach);
+        Some(Meaning::Ask(Box::new(draft)))
+    }
+}
+
+fn retry(message: &Value) -> FaultReport {
+    let status = message["error_status"].as_u64().and_then(|status| status.try_into().ok());
+    let error = message["error"].as_str().unwrap_or_default();
+    let number = |key: &str| message[key].as_u64().and_then(|number| number.try_into().ok());
+    let delay_ms = message["retry_delay_ms"].as_f64().map(|delay| delay as u64);
+    let retry = Retry { attempt: number("attempt").unwrap_or(1), max: number("max_retries"), delay_ms };
+    FaultReport { fault: fault::fault(error, error, status), retry: Some(retry) }
+}
+
+pub(super) fn opening() -> Vec<Value> {
+    vec![request("coop-hello", json!({ "subtype": "initialize", "hooks": null }))]
+}
+
+pub(super) fn deliver(text: &str) -> Vec<Step> {
+    let message = json!({ "type": "user", "message": { "role": "user", "content": text } });
+    vec![Step::Send(message), Step::Expect { what: Expected::TurnBegan, within: BEGINS_WITHIN, retry: None }]
+}
+
+pub(super) fn interrupt() -> Vec<Step> {
+    let idle = Step::Expect { what: Expected::Idle, within: ENDS_WITHIN, retry: None };
+    vec![Step::Send(request("coop-interrupt", json!({ "subtype": "interrupt" }))), idle]
+}
+
+pub(super) fn configure(settings: &Configure) -> Vec<Step> {
+    let mode =
+        settings.mode.as_ref().map(|mode| ("coop-mode", json!({ "subtype": "set_permission_mode", "mode": mode })));
+    let model = settings.model.as_ref().map(|model| ("coop-model", json!({ "subtype": "set_model", "model": model })));
+    mode.into_iter().chain(model).map(|(id, body)| Step::Send(request(id, body))).collect()
+}
+
+fn request(id: &str, body: Value) -> Value {
+    json!({ "type": "control_request", "request_id": id, "request": body })
+}

@@ -1,0 +1,210 @@
+//! The trait that each agent's driver implements, and what passes through it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use coop_api::{Answer, Ask, Screen};
+use serde_json::Value;
+
+use crate::{Reach, Signal, StartSource};
+
+/// What coop knows of one agent.
+pub trait Driver: Send {
+    /// Returns what has to be done before the agent is started.
+    fn setup(&self, launch: &Launch) -> Setup;
+
+    /// Takes in something that was seen, at this time in milliseconds since 1970, and returns what it means.
+    fn observe(&mut self, seen: &Observation<'_>, at: u64) -> Vec<Signal>;
+
+    /// Returns how a message is handed to the agent, which waits for one.
+    fn deliver(&self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
+
+    /// Returns how an ask is answered.
+    fn answer(&self, ask: &Ask, reach: &Reach, answer: &Answer, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
+
+    /// Returns how the agent is stopped in what it does.
+    fn interrupt(&self, view: &View<'_>) -> Vec<Step>;
+
+    /// Returns what a hook prints that was told to hold the agent, or to let it end its turn.
+    fn stop_reply(&self, reply: &StopReply) -> Option<Value>;
+
+    /// Returns what a hook prints to tell an agent that begins what it should know.
+    fn start_reply(&self, source: StartSource, context: &str) -> Option<Value>;
+
+    /// Returns how a setting of the running agent is changed; nothing if that cannot be done.
+    fn configure(&self, settings: &coop_api::Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
+}
+
+/// How the agent is run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Runtime {
+    /// In its own terminal interface.
+    #[default]
+    Pty,
+    /// By its protocol over pipes.
+    Pipe,
+}
+
+/// What is to be launched.
+#[derive(Clone, Debug, Default)]
+pub struct Launch {
+    /// How.
+    pub runtime: Runtime,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Where it runs.
+    pub cwd: String,
+    /// A name for a new conversation.
+    pub session_id: String,
+    /// The command that the agent's hooks run.
+    pub hook_command: String,
+    /// A folder that is ours and private, for files.
+    pub folder: String,
+    /// Where the agent keeps its configuration.
+    pub config_dir: String,
+    /// Settings that the caller wants merged into the agent's own.
+    pub settings: Option<Value>,
+    /// The content of the settings file that the command line names, if it names one.
+    pub given_settings: Option<Value>,
+    /// Set if the agent is to have a configuration of its own in `config_dir`, without dialogs.
+    pub isolated: bool,
+    /// The end of the agent's API key, which it wants to know approved.
+    pub api_key_tail: Option<String>,
+}
+
+/// What has to be done before an agent is started.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Setup {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Variables to set.
+    pub env: Vec<(String, String)>,
+    /// Files to write first.
+    pub files: Vec<FileToWrite>,
+    /// Files to watch.
+    pub watch: Vec<Watch>,
+    /// What to tell the agent's control protocol first.
+    pub opening: Vec<Value>,
+}
+
+/// A file to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileToWrite {
+    /// Where.
+    pub path: String,
+    /// What.
+    pub content: String,
+}
+
+/// A file to watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// Lines of JSON that are appended.
+    Log {
+        /// Where it is, or will be.
+        path: String,
+    },
+    /// The status files of a folder, one for each process.
+    Status {
+        /// Where they are.
+        folder: String,
+    },
+}
+
+/// Something that was seen of an agent.
+#[derive(Clone, Debug)]
+pub enum Observation<'a> {
+    /// A hook ran.
+    Hook {
+        /// Which.
+        event: &'a str,
+        /// What it was told.
+        payload: &'a Value,
+    },
+    /// A line was appended to the log.
+    LogLine {
+        /// The line.
+        line: &'a Value,
+        /// Whether it was there before the agent was started.
+        past: bool,
+    },
+    /// The agent's status file changed.
+    StatusFile(&'a Value),
+    /// The agent's control protocol said something.
+    Control(&'a Value),
+    /// The terminal has another title.
+    Title(&'a str),
+    /// The screen changed.
+    Screen(&'a Screen),
+}
+
+/// What a driver may look at when it decides on steps.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// How the agent is run.
+    pub runtime: Runtime,
+    /// What its terminal shows.
+    pub screen: &'a Screen,
+}
+
+/// Something to do, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Answers the hook that waits with the ask.
+    Reply(Value),
+    /// Tells the agent's control protocol something.
+    Send(Value),
+    /// Types.
+    Type(Bytes),
+    /// Waits.
+    Pause(Duration),
+    /// Waits for a proof, and without one in time types this once and waits again.
+    Expect {
+        /// What proves it.
+        what: Expected,
+        /// For how long.
+        within: Duration,
+        /// What to type once if nothing comes.
+        retry: Option<Bytes>,
+    },
+}
+
+/// What proves that something took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// The agent began a turn.
+    TurnBegan,
+    /// The ask is settled.
+    AskGone,
+    /// The agent is idle.
+    Idle,
+}
+
+/// How a hook treats an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookMode {
+    /// Reports it and goes on.
+    Report,
+    /// Waits for an answer.
+    Hold,
+}
+
+/// What an agent is told that wants to end its turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StopReply {
+    /// It may.
+    Allow,
+    /// It is told this and goes on.
+    Block(String),
+}
+
+/// Why there are no steps for what somebody wants. Nothing has been sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// What was chosen is not offered.
+    #[error("{0}")]
+    NoSuchOption(String),
+    /// The request makes no sense for this ask or agent.
+    #[error("{0}")]
+    BadRequest(String),
+}

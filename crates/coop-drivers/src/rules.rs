@@ -1,0 +1,272 @@
+//! What an agent's screen says, as data: a versioned file of patterns for each agent, which users can replace.
+
+use coop_api::{AskKind, AskOption, OptionKind, Screen};
+use regex::Regex;
+use serde::Deserialize;
+
+/// The version of the format.
+const VERSION: u32 = 1;
+/// A dialog's last line is at most this many lines with something on them away from the bottom.
+const BELOW_DIALOG: usize = 2;
+/// How many lines above the options belong to a dialog, at most.
+const HEADING: usize = 24;
+
+/// Why a file of rules cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RuleError {
+    /// It is not what it should be.
+    #[error("the screen rules cannot be read: {0}")]
+    Format(#[from] toml::de::Error),
+    /// It is of another version.
+    #[error("the screen rules have version {found}; this coop knows version {VERSION}")]
+    Version {
+        /// Its version.
+        found: u32,
+    },
+    /// It has a pattern that is none.
+    #[error("a pattern of the screen rules is wrong: {0}")]
+    Pattern(#[from] regex::Error),
+}
+
+/// What an agent's screen says.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    title_working: Option<Regex>,
+    prompt: Option<Regex>,
+    working: Option<Regex>,
+    option: Regex,
+    hint: Regex,
+    asks: Vec<(AskKind, Regex)>,
+    options: Vec<(OptionKind, Regex)>,
+}
+
+/// Numbered options on a screen, one of them marked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Dialog {
+    pub(crate) kind: AskKind,
+    /// The lines above the options.
+    pub(crate) heading: Vec<String>,
+    pub(crate) options: Vec<DialogOption>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DialogOption {
+    pub(crate) number: char,
+    pub(crate) label: String,
+    /// What choosing it does, if its label tells.
+    pub(crate) kind: Option<OptionKind>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    version: u32,
+    #[serde(rename = "agent")]
+    _agent: String,
+    #[serde(default)]
+    title: Title,
+    #[serde(default)]
+    screen: Marks,
+    dialog: DialogMarks,
+    #[serde(default)]
+    ask: Vec<AskRule>,
+    #[serde(default)]
+    option: Vec<OptionRule>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Title {
+    working: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Marks {
+    prompt: Option<String>,
+    working: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DialogMarks {
+    option: String,
+    hint: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AskRule {
+    kind: AskKind,
+    #[serde(rename = "name")]
+    _name: String,
+    pattern: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OptionRule {
+    kind: OptionKind,
+    pattern: String,
+}
+
+impl Rules {
+    /// Reads a file of rules.
+    pub fn parse(text: &str) -> Result<Self, RuleError> {
+        let file: File = toml::from_str(text)?;
+        if file.version != VERSION {
+            return Err(RuleError::Version { found: file.version });
+        }
+        let pattern = |text: Option<String>| text.map(|text| Regex::new(&text)).transpose();
+        Ok(Self {
+            title_working: pattern(file.title.working)?,
+            prompt: pattern(file.screen.prompt)?,
+            working: pattern(file.screen.working)?,
+            option: Regex::new(&file.dialog.option)?,
+            hint: Regex::new(&file.dialog.hint)?,
+            asks: file
+                .ask
+                .into_iter()
+                .map(|rule| Ok((rule.kind, Regex::new(&rule.pattern)?)))
+                .collect::<Result<_, RuleError>>()?,
+            options: file
+                .option
+                .into_iter()
+                .map(|rule| Ok((rule.kind, Regex::new(&rule.pattern)?)))
+                .collect::<Result<_, RuleError>>()?,
+        })
+    }
+
+    /// Tells whether a title shows that the agent works; nothing if titles say nothing.
+    pub(crate) fn title_works(&self, title: &str) -> Option<bool> {
+        self.title_working.as_ref().map(|pattern| pattern.is_match(title))
+    }
+
+    /// Tells whether a screen shows that the agent works.
+    pub(crate) fn shows_work(&self, lines: &[String]) -> bool {
+        self.working.as_ref().is_some_and(|pattern| lines.iter().any(|line| pattern.is_match(line)))
+    }
+
+    /// Tells whether a screen shows the agent's prompt.
+    pub(crate) fn shows_prompt(&self, lines: &[String]) -> bool {
+        self.prompt.as_ref().is_some_and(|pattern| lines.iter().any(|line| pattern.is_match(line)))
+    }
+
+    /// Returns the dialog at the bottom of a screen.
+    pub(crate) fn dialog(&self, lines: &[String]) -> Option<Dialog> {
+        let hint = lines.iter().rposition(|line| self.hint.is_match(line))?;
+        if lines[hint + 1..].iter().filter(|line| !line.trim().is_empty()).count() > BELOW_DIALOG {
+            return None;
+        }
+        let mut options = Vec::new();
+        let mut marked = 0;
+        let mut first = hint;
+        for at in (hint.saturating_sub(HEADING)..hint).rev() {
+            let Some(found) = self.option.captures(&lines[at]) else { continue };
+            let number = found.name("number").and_then(|text| text.as_str().chars().next())?;
+            let label = found.name("label").map_or("", |text| text.as_str()).to_owned();
+            let kind = self.options.iter().find(|(_, pattern)| pattern.is_match(&label)).map(|(kind, _)| *kind);
+            marked += usize::from(found.name("mark").is_some());
+            options.push(DialogOption { number, label, kind });
+            first = at;
+            if number == '1' {
+                break;
+            }
+        }
+        options.reverse();
+        let in_order = options.iter().zip('1'..='9').all(|(option, number)| option.number == number);
+        if options.is_empty() || !in_order || marked != 1 {
+            return None;
+        }
+        let top = lines[..first].iter().rposition(|line| is_rule(line)).map_or(0, |rule| rule + 1);
+        let heading: Vec<_> = lines[top.max(first.saturating_sub(HEADING))..first]
+            .iter()
+            .map(|line| line.trim().to_owned())
+            .filter(|line| !line.is_empty())
+            .collect();
+        let text = heading.join("\n");
+        let kind = self.asks.iter().find(|(_, pattern)| pattern.is_match(&text)).map(|(kind, _)| *kind)?;
+        Some(Dialog { kind, heading, options })
+    }
+}
+
+impl Dialog {
+    /// Returns the options as an ask has them. Those of a question are choices, whatever they are called.
+    pub(crate) fn ask_options(&self) -> Vec<AskOption> {
+        let kind = |option: &DialogOption| match (self.kind, option.kind) {
+            (AskKind::Question, _) | (_, None) => OptionKind::Choice,
+            (AskKind::Permission | AskKind::Plan | AskKind::Setup, Some(kind)) => kind,
+        };
+        self.options
+            .iter()
+            .map(|option| AskOption {
+                id: option.number.to_string(),
+                label: option.label.clone(),
+                description: None,
+                kind: kind(option),
+            })
+            .collect()
+    }
+}
+
+/// Returns the rows of a screen.
+pub(crate) fn rows(screen: &Screen) -> Vec<String> {
+    screen.lines.iter().map(|line| line.plain().to_owned()).collect()
+}
+
+fn is_rule(line: &str) -> bool {
+    let line = line.trim();
+    line.chars().count() > 8 && line.chars().all(|c| matches!(c, '─' | '╌' | '━' | '-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claude() -> Rules {
+        Rules::parse(include_str!("../rules/claude.toml")).expect("rules")
+    }
+
+    fn seen(screen: &str) -> Option<String> {
+        let lines: Vec<_> = screen.lines().map(str::to_owned).collect();
+        let dialog = claude().dialog(&lines)?;
+        let options: Vec<_> = dialog
+            .ask_options()
+            .iter()
+            .map(|option| format!("{} {:?} {}", option.id, option.kind, option.label))
+            .collect();
+        Some(format!("{:?}\n{}", dialog.kind, options.join("\n")))
+    }
+
+    #[test]
+    fn a_permission_is_read_off_the_screen() {
+        let screen = "\
+────────────────────
+ Bash command
+
+   touch perm.txt
+   run a command
+
+ Do you want to proceed?
+ ❯ 1. Yes
+   2. Yes, and always allow access to project/ from this project
+   3. No
+
+ Esc to cancel · Tab to amend · ctrl+e to explain
+";
+        insta::assert_snapshot!(seen(screen).unwrap_or_default(), @r"
+        Permission
+        1 AllowOnce Yes
+        2 AllowAlways Yes, and always allow access to project/ from this project
+        3 Reject No
+        ");
+    }
+
+    #[test]
+    fn text_that_looks_like_a_dialog_is_none_without_its_mark_and_hint() {
+        assert_eq!(seen("Do you want to proceed?\n 1. Yes\n 2. No\n"), None);
+        assert_eq!(seen("Do you want to proceed?\n 1. Yes\n 2. No\n Esc to cancel\n"), None);
+        assert_eq!(seen("Do you want to proceed?\n ❯ 1. Yes\n 3. No\n Esc to cancel\n"), None);
+        assert_eq!(seen("Do you want to proceed?\n ❯ 1. Yes\n 2. No\n Esc to cancel\na\nb\nc\n"), None);
+    }
+}

@@ -1,0 +1,282 @@
+//! What the agent asks, and who waits for the answer.
+
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use coop_api::{
+    AgentState, Answer, Ask, AskChange, AskChannel, AskId, Error, ErrorCode, EventBody, Evidence, EvidenceSource,
+    Reply, Screen,
+};
+use coop_drivers::{AskDraft, Meaning, Reach, Refusal, Signal, Verdict, View};
+use serde_json::Value;
+
+use super::perform::{Performance, Purpose};
+use super::{Agent, Effect, Now, ReplyTo};
+
+/// A dialog on the screen counts as an ask of its own only if no hook reports it within this time.
+const HOOK_LEAD: Duration = Duration::from_millis(1500);
+
+/// The asks, oldest first.
+#[derive(Default)]
+pub(super) struct Asks {
+    open: Vec<OpenAsk>,
+    /// Asks that are settled, to tell a late answer from a wrong one.
+    closed: Vec<AskId>,
+    /// A dialog that was seen on the screen, and since when.
+    seen: Option<(Signal, Instant)>,
+    count: u64,
+}
+
+struct OpenAsk {
+    ask: Ask,
+    reach: Reach,
+    /// The hook that waits for the answer.
+    held: Option<ReplyTo>,
+}
+
+impl Asks {
+    /// Returns the ask that a state is about.
+    pub(super) fn first_of(&self, state: &AgentState) -> Option<Ask> {
+        let AgentState::Waiting { ask, .. } = state else { return None };
+        self.open.iter().find(|open| open.ask.id == *ask).map(|open| open.ask.clone())
+    }
+
+    pub(super) fn close_all(&mut self) -> Vec<AskId> {
+        self.seen = None;
+        let ids: Vec<_> = self.open.drain(..).map(OpenAsk::release).collect();
+        self.closed.extend(ids.iter().cloned());
+        ids
+    }
+
+    /// Returns when a dialog on the screen counts.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.seen.as_ref().filter(|_| self.open.is_empty()).map(|(_, since)| *since + HOOK_LEAD)
+    }
+
+    fn has_structured(&self) -> bool {
+        self.open.iter().any(|open| open.ask.channel == AskChannel::Structured)
+    }
+}
+
+impl OpenAsk {
+    /// Lets a hook go on without an answer.
+    fn release(self) -> AskId {
+        if let Some(held) = self.held {
+            let _ = held.send(Ok(Reply::Hook(None)));
+        }
+        self.ask.id
+    }
+}
+
+impl Agent {
+    pub(super) fn ask_heard(
+        &mut self,
+        signal: &Signal,
+        draft: &AskDraft,
+        now: &Now,
+        effects: &mut Vec<Effect>,
+    ) -> Verdict {
+        if draft.reach != Reach::Keys {
+            return self.open_ask(signal, draft, now, effects);
+        }
+        if self.asks.has_structured() {
+            return Verdict::Ignored("it is the dialog of what a hook asks");
+        }
+        if self.hooked && draft.kind != coop_api::AskKind::Setup {
+            self.asks.seen = Some((signal.clone(), now.instant));
+            return Verdict::Ignored("a hook may report it yet");
+        }
+        self.open_ask(signal, draft, now, effects)
+    }
+
+    /// Takes a dialog on the screen for an ask when no hook has reported it.
+    pub(super) fn open_due_dialog(&mut self, now: &Now, effects: &mut Vec<Effect>) {
+        if !self.asks.deadline().is_some_and(|at| at <= now.instant) {
+            return;
+        }
+        if let Some((signal, _)) = self.asks.seen.take()
+            && let Meaning::Ask(draft) = &signal.meaning
+        {
+            let verdict = self.open_ask(&signal, draft, now, effects);
+            self.remember(&signal, verdict.as_str(), now);
+            self.follow(verdict, now, effects);
+        }
+    }
+
+    fn open_ask(&mut self, signal: &Signal, draft: &AskDraft, now: &Now, effects: &mut Vec<Effect>) -> Verdict {
+        self.asks.seen = None;
+        self.asks.count += 1;
+        let ask = Ask {
+            id: AskId(format!("ask-{}", self.asks.count)),
+            kind: draft.kind,
+            tool: draft.tool.clone(),
+            input: draft.input.clone(),
+            preview: draft.preview.clone(),
+            questions: draft.questions.clone(),
+            options: draft.options.clone(),
+            opened: now.rfc3339(),
+            channel: match draft.reach {
+                Reach::Hook { .. } | Reach::Control { .. } => AskChannel::Structured,
+                Reach::Keys => AskChannel::Keys,
+            },
+            screen_lines: draft.screen_lines.clone(),
+        };
+        effects.push(Effect::Record(EventBody::Ask(AskChange::Opened { ask: Box::new(ask.clone()) })));
+        let (id, kind) = (ask.id.clone(), ask.kind);
+        self.asks.open.push(OpenAsk { ask, reach: draft.reach.clone(), held: None });
+        self.arbiter.open_ask(id, kind, Self::evidence(signal))
+    }
+
+    /// Lets the newest ask's hook wait for the answer. Without an ask the hook goes on.
+    pub(super) fn hold(&mut self, hook: ReplyTo) {
+        match self.asks.open.last_mut().filter(|open| open.held.is_none()) {
+            Some(open) => open.held = Some(hook),
+            None => drop(hook.send(Ok(Reply::Hook(None)))),
+        }
+    }
+
+    pub(super) fn ask_gone(
+        &mut self,
+        signal: &Signal,
+        about: Option<&(String, Value)>,
+        effects: &mut Vec<Effect>,
+    ) -> Verdict {
+        let is_meant = |open: &OpenAsk| match about {
+            // What the screen no longer shows is settled only if the screen is all there is.
+            None => signal.source != EvidenceSource::Screen || open.reach == Reach::Keys,
+            Some((tool, input)) => open.ask.tool.as_ref() == Some(tool) && open.ask.input.as_ref() == Some(input),
+        };
+        if about.is_none() {
+            self.asks.seen = None;
+        }
+        let (gone, open): (Vec<_>, Vec<_>) = self.asks.open.drain(..).partition(is_meant);
+        self.asks.open = open;
+        let mut verdict = Verdict::Agrees;
+        for ask in gone {
+            let next = self.close(ask, &signal.detail, Self::evidence(signal), effects);
+            if matches!(next, Verdict::Changed(_)) {
+                verdict = next;
+            }
+        }
+        verdict
+    }
+
+    fn close(&mut self, ask: OpenAsk, why: &str, evidence: Evidence, effects: &mut Vec<Effect>) -> Verdict {
+        let id = ask.release();
+        self.asks.closed.push(id.clone());
+        let verdict = self.arbiter.close_ask(&id, evidence);
+        let answered = self.performance.as_ref().is_some_and(|performance| performance.is_answer_to(&id));
+        if !answered {
+            effects.push(Effect::Record(EventBody::Ask(AskChange::Withdrawn { ask: id, why: why.to_owned() })));
+        }
+        verdict
+    }
+
+    /// Looks for hooks that went away: the agent no longer waits for them.
+    pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<AskId> {
+        for open in &mut self.asks.open {
+            if let Some(held) = &mut open.held
+                && held.poll_closed(cx).is_ready()
+            {
+                open.held = None;
+                return Poll::Ready(open.ask.id.clone());
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Settles an ask whose hook went away: somebody answered at the keyboard, or the turn was interrupted.
+    pub(crate) fn hook_gone(&mut self, id: &AskId, now: &Now) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let Some(at) = self.asks.open.iter().position(|open| open.ask.id == *id) else { return effects };
+        let ask = self.asks.open.remove(at);
+        let why = "the agent no longer waits for its hook";
+        let evidence = Evidence { source: EvidenceSource::Hook, detail: why.to_owned() };
+        let verdict = self.close(ask, why, evidence, &mut effects);
+        self.follow(verdict, now, &mut effects);
+        effects
+    }
+
+    pub(crate) fn asks(&self) -> Vec<Ask> {
+        self.asks.open.iter().map(|open| open.ask.clone()).collect()
+    }
+
+    /// Answers an ask.
+    pub(crate) fn respond(&mut self, answer: &Answer, reply: ReplyTo, screen: &Screen, now: &Now) -> Vec<Effect> {
+        let steps = self.find(answer).and_then(|at| {
+            let open = &self.asks.open[at];
+            let view = View { runtime: self.runtime, screen };
+            let steps = self.driver.answer(&open.ask, &open.reach, answer, &view).map_err(refused)?;
+            Ok((open.ask.clone(), steps))
+        });
+        match steps {
+            Ok((ask, steps)) => {
+                let purpose = Purpose::Answer { ask, answer: describe(answer), reply };
+                self.perform(Performance::new(purpose, steps, self.state()), screen, now)
+            }
+            Err(error) => {
+                let _ = reply.send(Err(error));
+                Vec::new()
+            }
+        }
+    }
+
+    fn find(&self, answer: &Answer) -> Result<usize, Error> {
+        if self.performance.is_some() {
+            return Err(Error::new(ErrorCode::WriterBusy, "another message or answer is on its way; try again"));
+        }
+        match &answer.ask {
+            Some(id) if self.asks.closed.contains(id) => {
+                Err(Error::new(ErrorCode::AlreadyAnswered, format!("{id} was answered already, or the agent moved on")))
+            }
+            Some(id) => self.asks.open.iter().position(|open| open.ask.id == *id).ok_or_else(|| {
+                Error::new(ErrorCode::NoPrompt, format!("there is no {id}; see GET /api/v1/agent/asks"))
+            }),
+            None if self.asks.open.is_empty() => {
+                Err(Error::new(ErrorCode::NoPrompt, format!("the agent asks nothing; it is {}", self.state().as_str())))
+            }
+            None => Ok(0),
+        }
+    }
+
+    /// Gives the hook of an ask its answer. Returns false if the hook is gone.
+    pub(super) fn answer_hook(&mut self, id: &AskId, value: Value) -> bool {
+        let open = self.asks.open.iter_mut().find(|open| open.ask.id == *id);
+        match open.and_then(|open| open.held.take()) {
+            Some(held) => held.send(Ok(Reply::Hook(Some(value)))).is_ok(),
+            None => false,
+        }
+    }
+
+    /// Settles an ask that was answered through us.
+    pub(super) fn settle(&mut self, id: &AskId, answer: &str, via: &str, now: &Now, effects: &mut Vec<Effect>) {
+        self.asks.open.retain(|open| open.ask.id != *id);
+        self.asks.closed.push(id.clone());
+        let change = AskChange::Answered { ask: id.clone(), answer: answer.to_owned(), via: via.to_owned() };
+        effects.push(Effect::Record(EventBody::Ask(change)));
+        let evidence = Evidence { source: EvidenceSource::Hook, detail: format!("answered by {via}") };
+        let verdict = self.arbiter.close_ask(id, evidence);
+        self.follow(verdict, now, effects);
+    }
+}
+
+/// Says in a few words what an answer is.
+fn describe(answer: &Answer) -> String {
+    serde_json::to_value(answer)
+        .ok()
+        .and_then(|value| {
+            let fields = value.as_object()?.clone();
+            let told =
+                |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && *value != Value::Array(vec![]);
+            let kept = fields.into_iter().filter(|(key, value)| key == "accept" && !value.is_null() || told(value));
+            Some(Value::Object(kept.filter(|(key, _)| key != "ask").collect()).to_string())
+        })
+        .unwrap_or_default()
+}
+
+pub(super) fn refused(refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::NoSuchOption(why) => Error::new(ErrorCode::NoSuchOption, why),
+        Refusal::BadRequest(why) => Error::bad_request(why),
+    }
+}

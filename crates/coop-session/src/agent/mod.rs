@@ -1,0 +1,378 @@
+//! What is known of the agent that runs as the child, and what somebody wants of it.
+//!
+//! Nothing here touches the world: signals and requests come in, [`Effect`]s go out, and the session carries them out.
+
+mod asks;
+mod gate;
+mod hook;
+mod nudges;
+mod perform;
+mod usage;
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use coop_api::{
+    AgentReport, AgentState, AskChange, Error, EventBody, Evidence, Explanation, FaultReport, Heard, Lifecycle, Reply,
+    Role, Screen, Seq, StateChange, ToolPhase, ToolUse, Turn, TurnOutcome,
+};
+use coop_drivers::{Arbiter, Change, Driver, Expected, Meaning, Observation, Runtime, Signal, StartSource, Verdict};
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use self::asks::Asks;
+pub use self::gate::{StopConfig, StopMode};
+use self::nudges::Nudges;
+use self::perform::Performance;
+use self::usage::UsageBook;
+
+/// How many signals an explanation goes back.
+const HEARD: usize = 200;
+/// Two looks at a screen that changes are at least this far apart.
+const LOOK_PACE: Duration = Duration::from_millis(50);
+
+pub(crate) type ReplyTo = oneshot::Sender<Result<Reply, Error>>;
+
+/// Something to be done in the world.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    /// Puts an event into the log.
+    Record(EventBody),
+    /// Types into the terminal.
+    Type(Bytes),
+    /// Tells the control protocol something.
+    Send(Value),
+    /// Watches another log.
+    WatchLog(String),
+    /// Finds out what an agent that begins should know; the hook waits.
+    Prime(StartSource, ReplyTo),
+}
+
+/// The agent.
+pub(crate) struct Agent {
+    driver: Box<dyn Driver>,
+    arbiter: Arbiter,
+    runtime: Runtime,
+    asks: Asks,
+    nudges: Nudges,
+    /// What is being done to the agent right now, step by step.
+    performance: Option<Performance>,
+    gate: gate::Gate,
+    usage: UsageBook,
+    heard: VecDeque<Heard>,
+    since: (Seq, SystemTime),
+    session_id: Option<String>,
+    transcript: Option<String>,
+    last_message: Option<String>,
+    /// Names of the tools that are in use, by the use's id.
+    tools: HashMap<String, String>,
+    in_turn: bool,
+    /// Whether any hook was heard.
+    hooked: bool,
+    title: String,
+    look_at: Option<Instant>,
+    looked: Option<Instant>,
+}
+
+/// What time it is, by both clocks, and where the screen is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    pub(crate) instant: Instant,
+    pub(crate) wall: SystemTime,
+    pub(crate) screen: Seq,
+}
+
+impl Now {
+    pub(crate) fn millis(&self) -> u64 {
+        self.wall.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+    }
+
+    pub(crate) fn rfc3339(&self) -> String {
+        humantime::format_rfc3339_millis(self.wall).to_string()
+    }
+}
+
+impl Agent {
+    pub(crate) fn new(
+        driver: Box<dyn Driver>,
+        runtime: Runtime,
+        grace: Duration,
+        stop: StopConfig,
+        transcript: Option<String>,
+        now: &Now,
+    ) -> Self {
+        Self {
+            driver,
+            arbiter: Arbiter::new(grace),
+            runtime,
+            asks: Asks::default(),
+            nudges: Nudges::default(),
+            performance: None,
+            gate: gate::Gate::new(stop),
+            usage: UsageBook::default(),
+            heard: VecDeque::new(),
+            since: (now.screen, now.wall),
+            session_id: None,
+            transcript,
+            last_message: None,
+            tools: HashMap::new(),
+            in_turn: false,
+            hooked: false,
+            title: String::new(),
+            look_at: None,
+            looked: None,
+        }
+    }
+
+    pub(crate) fn state(&self) -> &AgentState {
+        self.arbiter.state()
+    }
+
+    pub(crate) fn runtime(&self) -> Runtime {
+        self.runtime
+    }
+
+    pub(crate) fn transcript(&self) -> Option<&str> {
+        self.transcript.as_deref()
+    }
+
+    pub(crate) fn usage(&self) -> coop_api::UsageReport {
+        self.usage.report()
+    }
+
+    /// Notes that the screen changed; it is looked at soon.
+    pub(crate) fn screen_changed(&mut self, now: Instant) {
+        if self.runtime == Runtime::Pty && self.look_at.is_none() {
+            self.look_at = Some(self.looked.map_or(now, |looked| now.max(looked + LOOK_PACE)));
+        }
+    }
+
+    /// Tells whether it is time to look at the screen.
+    pub(crate) fn wants_look(&self, now: Instant) -> bool {
+        self.look_at.is_some_and(|at| at <= now)
+    }
+
+    /// Looks at the screen and the title.
+    pub(crate) fn look(&mut self, screen: &Screen, now: &Now) -> Vec<Effect> {
+        self.look_at = None;
+        self.looked = Some(now.instant);
+        let mut effects = Vec::new();
+        if *screen.title != *self.title {
+            self.title = screen.title.to_string();
+            effects.extend(self.observe(&Observation::Title(&screen.title), now));
+        }
+        effects.extend(self.observe(&Observation::Screen(screen), now));
+        effects
+    }
+
+    /// Takes in something that was seen.
+    pub(crate) fn observe(&mut self, seen: &Observation<'_>, now: &Now) -> Vec<Effect> {
+        let signals = self.driver.observe(seen, now.millis());
+        let mut effects = Vec::new();
+        for signal in &signals {
+            self.hear(signal, now, &mut effects);
+        }
+        effects
+    }
+
+    fn hear(&mut self, signal: &Signal, now: &Now, effects: &mut Vec<Effect>) {
+        let verdict = match &signal.meaning {
+            Meaning::Ask(draft) => self.ask_heard(signal, draft, now, effects),
+            Meaning::AskGone { about } => self.ask_gone(signal, about.as_ref(), effects),
+            _ => {
+                self.note(signal, effects);
+                self.arbiter.hear(signal, now.instant)
+            }
+        };
+        self.remember(signal, verdict.as_str(), now);
+        self.follow(verdict, now, effects);
+        self.prove(signal);
+    }
+
+    /// Records what a signal tells beside the state.
+    fn note(&mut self, signal: &Signal, effects: &mut Vec<Effect>) {
+        let mut record = |body| effects.push(Effect::Record(body));
+        match &signal.meaning {
+            Meaning::Session { id, transcript } => {
+                if self.session_id.as_ref() != Some(id) {
+                    self.session_id = Some(id.clone());
+                    record(EventBody::Lifecycle(Lifecycle::Session { id: id.clone() }));
+                }
+                if transcript.is_some() && *transcript != self.transcript {
+                    self.transcript.clone_from(transcript);
+                    effects.extend(transcript.clone().map(Effect::WatchLog));
+                }
+            }
+            Meaning::TurnBegan { prompt } => {
+                self.in_turn = true;
+                self.usage.begin_turn();
+                record(EventBody::Turn(Turn::Began { prompt: prompt.clone() }));
+                self.withdraw_all("a turn began", effects);
+            }
+            Meaning::Idle(outcome) => {
+                self.end_turn(*outcome, effects);
+                self.withdraw_all("the agent is idle", effects);
+            }
+            Meaning::Blocked(fault) => {
+                record(EventBody::Fault(FaultReport { fault: fault.clone(), retry: None }));
+                self.end_turn(TurnOutcome::Failed, effects);
+                self.withdraw_all("the agent gave up", effects);
+            }
+            Meaning::Retrying(report) => record(EventBody::Fault(report.clone())),
+            Meaning::Said(message) => {
+                if message.role == Role::Assistant && message.subagent.is_none() {
+                    self.last_message = Some(message.text.clone());
+                }
+                record(EventBody::Message(message.clone()));
+            }
+            Meaning::Tool(tool) => record(EventBody::Tool(self.named(tool))),
+            Meaning::Wrote(artifact) => record(EventBody::Artifact(artifact.clone())),
+            Meaning::Used { id, usage } => {
+                if self.usage.add(id, *usage) {
+                    record(EventBody::Usage(self.usage.report()));
+                }
+            }
+            Meaning::StopWanted { last_message, .. } => {
+                if last_message.is_some() {
+                    self.last_message.clone_from(last_message);
+                }
+            }
+            Meaning::Started(_)
+            | Meaning::Working { .. }
+            | Meaning::Quiet
+            | Meaning::Ask(_)
+            | Meaning::AskGone { .. } => {}
+        }
+    }
+
+    fn end_turn(&mut self, outcome: TurnOutcome, effects: &mut Vec<Effect>) {
+        if std::mem::take(&mut self.in_turn) {
+            effects.push(Effect::Record(EventBody::Turn(Turn::Ended { outcome })));
+        }
+    }
+
+    /// Returns a tool's use with its name, which a result does not tell.
+    fn named(&mut self, tool: &ToolUse) -> ToolUse {
+        let mut tool = tool.clone();
+        match tool.phase {
+            ToolPhase::Requested | ToolPhase::Running => {
+                self.tools.insert(tool.id.clone(), tool.tool.clone());
+            }
+            ToolPhase::Completed | ToolPhase::Failed => {
+                let name = self.tools.remove(&tool.id);
+                if tool.tool.is_empty() {
+                    tool.tool = name.unwrap_or_default();
+                }
+            }
+        }
+        tool
+    }
+
+    fn remember(&mut self, signal: &Signal, verdict: &str, now: &Now) {
+        if self.heard.len() == HEARD {
+            self.heard.pop_front();
+        }
+        self.heard.push_back(Heard {
+            ts: now.rfc3339(),
+            source: signal.source,
+            detail: signal.detail.clone(),
+            meaning: signal.meaning.name().to_owned(),
+            verdict: verdict.to_owned(),
+        });
+    }
+
+    /// Records a change of state.
+    fn follow(&mut self, verdict: Verdict, now: &Now, effects: &mut Vec<Effect>) {
+        let Verdict::Changed(Change { prev, next }) = verdict else { return };
+        self.since = (now.screen, now.wall);
+        let change = StateChange {
+            prev,
+            screen_seq: now.screen,
+            evidence: self.arbiter.evidence().clone(),
+            ask: self.asks.first_of(&next),
+            last_message: self.last_message.clone().filter(|_| next == AgentState::Idle),
+            next,
+        };
+        effects.push(Effect::Record(EventBody::State(Box::new(change))));
+    }
+
+    /// Passes a signal to whoever waits for a proof.
+    fn prove(&mut self, signal: &Signal) {
+        let proof = match &signal.meaning {
+            Meaning::TurnBegan { .. } => Expected::TurnBegan,
+            Meaning::Idle(_) | Meaning::Blocked(_) => Expected::Idle,
+            Meaning::AskGone { .. } => Expected::AskGone,
+            _ => return,
+        };
+        let prompt = match &signal.meaning {
+            Meaning::TurnBegan { prompt } => prompt.as_deref(),
+            _ => None,
+        };
+        if let Some(performance) = &mut self.performance {
+            performance.prove(proof, &signal.detail, prompt);
+        }
+    }
+
+    /// Notes the end of the process. Everybody who waits is told.
+    pub(crate) fn exited(&mut self, code: Option<i32>, signal: Option<i32>, now: &Now) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.withdraw_all("the agent has exited", &mut effects);
+        self.end_turn(TurnOutcome::Failed, &mut effects);
+        let verdict = self.arbiter.exited(code, signal);
+        self.follow(verdict, now, &mut effects);
+        self.fail_all(&Error::exited());
+        effects
+    }
+
+    /// Returns when something is due.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let performing = self.performance.as_ref().and_then(Performance::deadline);
+        [self.look_at, self.arbiter.deadline(), performing, self.asks.deadline()].into_iter().flatten().min()
+    }
+
+    /// Does what is due, except looking.
+    pub(crate) fn tick(&mut self, screen: &Screen, now: &Now) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let verdict = self.arbiter.tick(now.instant);
+        self.follow(verdict, now, &mut effects);
+        self.open_due_dialog(now, &mut effects);
+        effects.extend(self.go_on(screen, now));
+        effects
+    }
+
+    pub(crate) fn report(&self, agent: &str, screen_seq: Seq, now: Instant) -> AgentReport {
+        let state = self.arbiter.state().clone();
+        AgentReport {
+            agent: agent.to_owned(),
+            ask: self.asks.first_of(&state),
+            state,
+            since_seq: self.since.0,
+            since: humantime::format_rfc3339_millis(self.since.1).to_string(),
+            screen_seq,
+            evidence: self.arbiter.evidence().clone(),
+            idle_grace_remaining: self.arbiter.deadline().map(|at| at.saturating_duration_since(now)),
+            session_id: self.session_id.clone(),
+            last_message: self.last_message.clone(),
+            queue: self.nudges.list(),
+        }
+    }
+
+    pub(crate) fn explain(&self) -> Explanation {
+        Explanation {
+            state: self.arbiter.state().clone(),
+            evidence: self.arbiter.evidence().clone(),
+            signals: self.heard.iter().cloned().collect(),
+        }
+    }
+
+    fn withdraw_all(&mut self, why: &str, effects: &mut Vec<Effect>) {
+        for ask in self.asks.close_all() {
+            effects.push(Effect::Record(EventBody::Ask(AskChange::Withdrawn { ask, why: why.to_owned() })));
+        }
+    }
+
+    fn evidence(signal: &Signal) -> Evidence {
+        Evidence { source: signal.source, detail: signal.detail.clone() }
+    }
+}

@@ -1,0 +1,188 @@
+//! Messages that wait for the agent.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use coop_api::{AgentState, Error, ErrorCode, EventBody, Nudge, NudgeId, NudgeRequest, Receipt, Reply, Screen, When};
+use coop_drivers::View;
+
+use super::asks::refused;
+use super::perform::{Performance, Purpose};
+use super::{Agent, Effect, Now, ReplyTo};
+
+/// How long a message may be, in bytes.
+const MAX_MESSAGE: usize = 1024 * 1024;
+/// How many messages may wait.
+const MAX_QUEUED: usize = 1000;
+/// How much of a message is shown, in characters.
+const PREVIEW: usize = 80;
+
+#[derive(Default)]
+pub(super) struct Nudges {
+    waiting: VecDeque<Waiting>,
+    /// The one that is being delivered.
+    under_way: Option<Nudge>,
+    count: u64,
+}
+
+struct Waiting {
+    nudge: Nudge,
+    text: String,
+    began: Instant,
+    /// Whoever waits for the receipt.
+    reply: Option<ReplyTo>,
+}
+
+impl Nudges {
+    pub(super) fn list(&self) -> Vec<Nudge> {
+        self.under_way.iter().chain(self.waiting.iter().map(|waiting| &waiting.nudge)).cloned().collect()
+    }
+
+    pub(super) fn done(&mut self) {
+        self.under_way = None;
+    }
+}
+
+impl Agent {
+    /// Takes a message: delivers it, queues it or refuses it.
+    pub(crate) fn nudge(&mut self, request: NudgeRequest, reply: ReplyTo, screen: &Screen, now: &Now) -> Vec<Effect> {
+        if let Err(error) = self.check_nudge(&request) {
+            let _ = reply.send(Err(error));
+            return Vec::new();
+        }
+        self.nudges.count += 1;
+        let nudge = Nudge {
+            id: NudgeId(format!("nudge-{}", self.nudges.count)),
+            preview: request.message.chars().take(PREVIEW).collect(),
+            bytes: request.message.len(),
+            when: request.when,
+            since: now.rfc3339(),
+            under_way: false,
+        };
+        let is_free = self.performance.is_none() && self.nudges.waiting.is_empty() && self.takes_messages();
+        let reply = match request.when {
+            When::Idle if !request.wait && !is_free => {
+                let receipt = Receipt {
+                    id: nudge.id.clone(),
+                    delivered: false,
+                    queued: true,
+                    confirmed_by: None,
+                    attempts: 0,
+                    ms: 0,
+                    state_before: self.state().as_str().to_owned(),
+                    reason: None,
+                };
+                let _ = reply.send(Ok(Reply::Receipt(receipt)));
+                None
+            }
+            When::Idle | When::Now => Some(reply),
+        };
+        self.nudges.waiting.push_back(Waiting { nudge, text: request.message, began: now.instant, reply });
+        self.go_on(screen, now)
+    }
+
+    fn check_nudge(&self, request: &NudgeRequest) -> Result<(), Error> {
+        if request.message.is_empty() {
+            return Err(Error::bad_request("the message is empty"));
+        }
+        if request.message.len() > MAX_MESSAGE {
+            return Err(Error::bad_request(format!(
+                "the message has {} bytes; an agent takes {MAX_MESSAGE} at most",
+                request.message.len()
+            )));
+        }
+        if self.nudges.waiting.len() >= MAX_QUEUED {
+            return Err(Error::new(ErrorCode::AgentBusy, format!("{MAX_QUEUED} messages wait already")));
+        }
+        match self.state() {
+            AgentState::Exited { .. } => Err(Error::exited()),
+            state if request.when == When::Now && self.performance.is_none() && !self.takes_messages() => {
+                Err(busy(state))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells whether the agent waits for a message: also after an error, for then another may go better.
+    pub(super) fn takes_messages(&self) -> bool {
+        matches!(self.state(), AgentState::Idle | AgentState::Blocked { .. })
+    }
+
+    /// Takes back a message that waits.
+    pub(crate) fn cancel_nudge(&mut self, id: &NudgeId) -> Result<(), Error> {
+        let Some(at) = self.nudges.waiting.iter().position(|waiting| waiting.nudge.id == *id) else {
+            let known = self.nudges.under_way.as_ref().is_some_and(|nudge| nudge.id == *id);
+            let message = if known { "is on its way already" } else { "is not waiting" };
+            return Err(Error::new(ErrorCode::NotFound, format!("{id} {message}; see GET /api/v1/agent/nudges")));
+        };
+        if let Some(Waiting { reply: Some(reply), nudge, .. }) = self.nudges.waiting.remove(at) {
+            let error =
+                Error::new(ErrorCode::AgentBusy, format!("{} was taken back before the agent was idle", nudge.id));
+            let _ = reply.send(Err(error));
+        }
+        Ok(())
+    }
+
+    /// Begins to deliver the next message, if the agent waits for one and nothing else is on its way.
+    pub(super) fn next_nudge(&mut self, screen: &Screen) -> Option<Performance> {
+        loop {
+            let takes = self.takes_messages();
+            let waiting = self.nudges.waiting.front()?;
+            match (waiting.nudge.when, takes) {
+                (_, true) => {}
+                (When::Idle, false) => return None,
+                (When::Now, false) => {
+                    let waiting = self.nudges.waiting.pop_front()?;
+                    let error = busy(self.state());
+                    waiting.reply.map(|reply| reply.send(Err(error)));
+                    continue;
+                }
+            }
+            let mut waiting = self.nudges.waiting.pop_front()?;
+            let view = View { runtime: self.runtime, screen };
+            match self.driver.deliver(&waiting.text, &view) {
+                Ok(steps) => {
+                    waiting.nudge.under_way = true;
+                    self.nudges.under_way = Some(waiting.nudge.clone());
+                    let purpose = Purpose::Nudge {
+                        id: waiting.nudge.id,
+                        text: waiting.text,
+                        reply: waiting.reply,
+                        began: waiting.began,
+                    };
+                    return Some(Performance::new(purpose, steps, self.state()));
+                }
+                Err(refusal) => {
+                    let error = refused(refusal);
+                    waiting.reply.map(|reply| reply.send(Err(error)));
+                }
+            }
+        }
+    }
+
+    /// Fails everybody who waits.
+    pub(super) fn fail_all(&mut self, error: &Error) {
+        self.nudges.under_way = None;
+        for waiting in self.nudges.waiting.drain(..) {
+            waiting.reply.map(|reply| reply.send(Err(error.clone())));
+        }
+        if let Some(performance) = self.performance.take() {
+            performance.fail(error);
+        }
+    }
+}
+
+pub(super) fn receipt_event(receipt: &Receipt) -> Effect {
+    Effect::Record(EventBody::Delivery(receipt.clone()))
+}
+
+fn busy(state: &AgentState) -> Error {
+    let why = match state {
+        AgentState::Waiting { kind, .. } => {
+            format!("the agent asks for a {}; answer it first with /agent/respond", kind.as_str())
+        }
+        AgentState::Starting => "the agent is starting; try again, or send with \"when\": \"idle\"".to_owned(),
+        _ => format!("the agent is {}; send with \"when\": \"idle\" to queue it", state.as_str()),
+    };
+    Error::new(ErrorCode::AgentBusy, why)
+}

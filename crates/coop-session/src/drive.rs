@@ -1,0 +1,273 @@
+//! Where the agent meets the world: what the session does for it, and what it is asked.
+
+use std::fs;
+use std::io;
+use std::mem;
+use std::time::{Instant, SystemTime};
+
+use bytes::Bytes;
+use coop_api::{AskId, Error, ErrorCode, Reply, Request};
+use coop_drivers::{Observation, Runtime, StartSource, Watch};
+use coop_term::{Exit, SpawnError};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::agent::{Agent, Effect, Now, ReplyTo};
+use crate::handle::Prepared;
+use crate::prime;
+use crate::render::render;
+use crate::session::Session;
+use crate::watch::{self, Seen};
+
+/// How much may wait between the watcher of files and the session.
+const SEEN: usize = 256;
+/// A line of the control protocol longer than this is none.
+const MAX_LINE: usize = 64 * 1024 * 1024;
+/// How much of a conversation is given at once.
+const MAX_TRANSCRIPT: u64 = 256 * 1024 * 1024;
+
+/// What an agent that begins is to be told.
+pub(crate) struct Primed {
+    source: StartSource,
+    context: String,
+    hook: ReplyTo,
+}
+
+impl Session {
+    pub(crate) fn prepare(&self) -> Result<Option<Prepared>, SpawnError> {
+        let driven = self.options.driven.as_ref();
+        driven.map(|driven| (driven.prepare)().map_err(SpawnError::Terminal)).transpose()
+    }
+
+    /// Begins to follow the agent that was just started.
+    pub(crate) fn begin_agent(&mut self, prepared: Prepared) {
+        let Some(driven) = &self.options.driven else { return };
+        let transcript = prepared.watch.iter().find_map(|watch| match watch {
+            Watch::Log { path } => Some(path.clone()),
+            Watch::Status { .. } => None,
+        });
+        let now = self.now();
+        let (seen, files) = mpsc::channel(SEEN);
+        self.log_paths = Some(watch::start(prepared.watch, now.wall, seen));
+        self.files = files;
+        let (grace, stop) = (driven.idle_grace, driven.stop.clone());
+        self.agent = Some(Agent::new(prepared.driver, prepared.runtime, grace, stop, transcript, &now));
+        for message in prepared.opening {
+            self.send(&message);
+        }
+    }
+
+    /// Tells the agent's part that the process has ended. Returns false if there is none.
+    pub(crate) fn agent_exited(&mut self, exit: Exit) -> bool {
+        self.log_paths = None;
+        let now = self.now();
+        let Some(agent) = &mut self.agent else { return false };
+        let effects = agent.exited(exit.code, exit.signal, &now);
+        self.carry_out(effects);
+        self.admit_deferred();
+        true
+    }
+
+    fn now(&self) -> Now {
+        Now { instant: Instant::now(), wall: SystemTime::now(), screen: self.screen.seq() }
+    }
+
+    pub(crate) fn agent_deadline(&mut self, instant: Instant) {
+        let now = Now { instant, ..self.now() };
+        let Some(agent) = &mut self.agent else { return };
+        let due = agent.deadline().is_some_and(|at| at <= instant);
+        if !due || self.child.is_none() {
+            return;
+        }
+        let screen = self.screen.snapshot();
+        let mut effects = Vec::new();
+        if agent.wants_look(instant) {
+            effects.extend(agent.look(&screen, &now));
+        }
+        effects.extend(agent.tick(&screen, &now));
+        self.carry_out(effects);
+    }
+
+    pub(crate) fn file_changed(&mut self, seen: Seen) {
+        match seen {
+            Seen::LogLine { line, past } => self.observe(&Observation::LogLine { line: &line, past }),
+            Seen::Status(file) => self.observe(&Observation::StatusFile(&file)),
+        }
+    }
+
+    fn observe(&mut self, seen: &Observation<'_>) {
+        let now = self.now();
+        let Some(agent) = &mut self.agent else { return };
+        let effects = agent.observe(seen, &now);
+        self.carry_out(effects);
+        self.agent_goes_on();
+    }
+
+    /// Lets the agent's part do what has become possible.
+    fn agent_goes_on(&mut self) {
+        let now = self.now();
+        let screen = self.screen.snapshot();
+        let Some(agent) = &mut self.agent else { return };
+        let effects = agent.go_on(&screen, &now);
+        self.carry_out(effects);
+        self.admit_deferred();
+    }
+
+    pub(crate) fn hook_gone(&mut self, ask: &AskId) {
+        let now = self.now();
+        let Some(agent) = &mut self.agent else { return };
+        let effects = agent.hook_gone(ask, &now);
+        self.carry_out(effects);
+        self.agent_goes_on();
+    }
+
+    /// Takes in the lines that are whole.
+    pub(crate) fn take_pipe_lines(&mut self) {
+        let Some(running) = &mut self.child else { return };
+        let Some(end) = running.line.iter().rposition(|&byte| byte == b'\n') else {
+            if running.line.len() > MAX_LINE {
+                running.line.clear();
+            }
+            return;
+        };
+        let rest = running.line.split_off(end + 1);
+        let whole = mem::replace(&mut running.line, rest);
+        for line in whole.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+            match serde_json::from_slice::<Value>(line) {
+                Ok(message) => self.observe(&Observation::Control(&message)),
+                Err(_) => {
+                    // Not the protocol's: a person may want to see it.
+                    let mut text = String::from_utf8_lossy(line).into_owned();
+                    text.push_str("\r\n");
+                    self.output(text.as_bytes());
+                }
+            }
+        }
+    }
+
+    pub(crate) fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Record(body) => {
+                    let is_piped = self.agent.as_ref().is_some_and(|agent| agent.runtime() == Runtime::Pipe);
+                    if is_piped && let Some(text) = render(&body) {
+                        self.output(text.as_bytes());
+                    }
+                    self.record(body);
+                }
+                Effect::Type(keys) => self.type_keys(keys),
+                Effect::Send(message) => self.send(&message),
+                Effect::WatchLog(path) => {
+                    if let Some(paths) = &self.log_paths {
+                        // It takes a moment at most to read them.
+                        let _ = paths.try_send(path.into());
+                    }
+                }
+                Effect::Prime(source, hook) => self.begin_prime(source, hook),
+            }
+        }
+    }
+
+    fn type_keys(&mut self, keys: Bytes) {
+        if let Some(running) = &mut self.child {
+            running.queue.push(keys, oneshot::channel().0, Instant::now());
+            self.write();
+        }
+    }
+
+    fn send(&mut self, message: &Value) {
+        if let Some(running) = &mut self.child {
+            running.outbox.extend_from_slice(message.to_string().as_bytes());
+            running.outbox.push(b'\n');
+            self.write_pipe();
+        }
+    }
+
+    fn begin_prime(&mut self, source: StartSource, hook: ReplyTo) {
+        let prime = self.options.driven.as_ref().and_then(|driven| driven.start.prime(source)).cloned();
+        let Some(prime) = prime else { return drop(hook.send(Ok(Reply::Hook(None)))) };
+        let cwd = self.options.command.cwd.clone();
+        let primed = self.primed.0.clone();
+        tokio::spawn(async move {
+            let context = prime::text(prime, cwd).await;
+            // If the session is gone, so is the agent.
+            let _ = primed.send(Primed { source, context, hook }).await;
+        });
+    }
+
+    pub(crate) fn prime(&mut self, Primed { source, context, hook }: Primed) {
+        let told = self.agent.as_ref().and_then(|agent| agent.primed(source, &context));
+        let _ = hook.send(Ok(Reply::Hook(told)));
+    }
+
+    /// Types what waited for a message to be through.
+    fn admit_deferred(&mut self) {
+        if !self.agent.as_ref().is_some_and(Agent::is_typing) {
+            for mail in mem::take(&mut self.deferred) {
+                self.handle(mail);
+            }
+        }
+    }
+
+    /// Answers what is asked of an agent.
+    pub(crate) fn ask_agent(&mut self, request: Request, reply: ReplyTo) {
+        let now = self.now();
+        let exited = self.child.is_none();
+        let no_driver = self.no_driver();
+        let Some(agent) = &mut self.agent else { return drop(reply.send(Err(no_driver))) };
+        if exited && changes(&request) {
+            return drop(reply.send(Err(Error::exited())));
+        }
+        let screen = self.screen.snapshot();
+        let effects = match request {
+            Request::Explain => return drop(reply.send(Ok(Reply::Explanation(agent.explain())))),
+            Request::Asks => return drop(reply.send(Ok(Reply::Asks(agent.asks())))),
+            Request::Usage => return drop(reply.send(Ok(Reply::Usage(agent.usage())))),
+            Request::Transcript => return read_transcript(agent.transcript().map(str::to_owned), reply),
+            Request::CancelNudge(id) => {
+                return drop(reply.send(agent.cancel_nudge(&id).map(|()| Reply::Done)));
+            }
+            Request::ResolveStop(decision) => match agent.resolve_stop(decision, &now) {
+                Ok(effects) => {
+                    let _ = reply.send(Ok(Reply::Done));
+                    effects
+                }
+                Err(error) => return drop(reply.send(Err(error))),
+            },
+            Request::Nudge(nudge) => agent.nudge(nudge, reply, &screen, &now),
+            Request::Respond(answer) => agent.respond(&answer, reply, &screen, &now),
+            Request::Interrupt => agent.interrupt(reply, &screen, &now),
+            Request::Configure(settings) => agent.configure(&settings, reply, &screen, &now),
+            Request::Hook(call) => agent.hook(&call, reply, &now),
+            other => return drop(reply.send(Err(Error::internal(format!("{other:?} is not for an agent"))))),
+        };
+        self.carry_out(effects);
+        self.agent_goes_on();
+    }
+}
+
+/// Tells whether a request needs an agent that runs.
+fn changes(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Nudge(_) | Request::Respond(_) | Request::Interrupt | Request::Configure(_) | Request::ResolveStop(_)
+    )
+}
+
+/// Reads the conversation, which may be long, beside everything else.
+fn read_transcript(path: Option<String>, reply: ReplyTo) {
+    tokio::task::spawn_blocking(move || {
+        let none = || Error::new(ErrorCode::NotReady, "there is no conversation yet");
+        let read = |path: String| match fs::metadata(&path) {
+            Ok(found) if found.len() > MAX_TRANSCRIPT => {
+                Err(Error::internal(format!("the conversation has {} bytes; read it at {path}", found.len())))
+            }
+            _ => match fs::read(&path) {
+                Ok(content) => Ok(Reply::Transcript(content.into())),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Err(none()),
+                Err(error) => Err(Error::internal(format!("cannot read the conversation at {path}: {error}"))),
+            },
+        };
+        let _ = reply.send(path.ok_or_else(none).and_then(read));
+    });
+}

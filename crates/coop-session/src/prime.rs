@@ -1,0 +1,69 @@
+//! What an agent is told when it begins: text, and what scripts print.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use coop_drivers::StartSource;
+use tokio::io::AsyncReadExt;
+use tokio::process::Command;
+
+/// How long a script may take.
+const LIMIT: Duration = Duration::from_secs(60);
+/// How much of what it prints is passed on.
+const MAX_OUTPUT: u64 = 256 * 1024;
+
+/// What an agent is told when it begins, by why it begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StartConfig {
+    /// For every beginning that has none of its own.
+    pub always: Option<Prime>,
+    /// For some of them.
+    pub by_source: Vec<(StartSource, Prime)>,
+}
+
+/// Text, and scripts whose output is text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prime {
+    /// What is told as it is.
+    pub text: Option<String>,
+    /// What a shell runs.
+    pub shell: Vec<String>,
+}
+
+impl StartConfig {
+    /// Returns what is to be told.
+    pub(crate) fn prime(&self, source: StartSource) -> Option<&Prime> {
+        self.by_source.iter().find(|(known, _)| *known == source).map(|(_, prime)| prime).or(self.always.as_ref())
+    }
+}
+
+/// Returns the text of a prime; a script that fails or takes too long adds a line that says so.
+pub(crate) async fn text(prime: Prime, cwd: Option<PathBuf>) -> String {
+    let mut parts: Vec<String> = prime.text.into_iter().collect();
+    for script in &prime.shell {
+        match tokio::time::timeout(LIMIT, run(script, cwd.as_ref())).await {
+            Ok(Ok(output)) => parts.push(output),
+            Ok(Err(error)) => parts.push(format!("(a start script failed: {error})")),
+            Err(_) => parts.push(format!("(a start script took more than {} s)", LIMIT.as_secs())),
+        }
+    }
+    parts.retain(|part| !part.trim().is_empty());
+    parts.join("\n")
+}
+
+async fn run(script: &str, cwd: Option<&PathBuf>) -> std::io::Result<String> {
+    let mut command = Command::new("bash");
+    command.arg("-c").arg(script).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    if let Some(cwd) = cwd {
+        command.current_dir(cwd);
+    }
+    let mut child = command.spawn()?;
+    let mut output = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        stdout.take(MAX_OUTPUT).read_to_end(&mut output).await?;
+    }
+    let status = child.wait().await?;
+    let text = String::from_utf8_lossy(&output).trim_end().to_owned();
+    if status.success() { Ok(text) } else { Err(std::io::Error::other(format!("{status}; it printed {text:?}"))) }
+}

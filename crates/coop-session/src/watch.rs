@@ -1,0 +1,300 @@
+//! Watching the files an agent keeps: its log, line by line, and its status files.
+//!
+//! A log may come late, in folders that are not there yet; a line may be written in two parts; a file may be cut off or
+//! replaced. The system says when something changes, so that nothing is polled.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use coop_drivers::Watch;
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+/// How much of a log is read at once.
+const BLOCK: usize = 256 * 1024;
+/// A line longer than this is none of ours.
+const MAX_LINE: usize = 64 * 1024 * 1024;
+/// A status file is a few hundred bytes.
+const MAX_STATUS: u64 = 64 * 1024;
+
+/// Something new in a file.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    LogLine {
+        line: Value,
+        /// Whether it was there before the agent was started.
+        past: bool,
+    },
+    Status(Value),
+}
+
+/// Tells the watcher of another log.
+pub(crate) type LogPaths = mpsc::Sender<PathBuf>;
+
+/// Watches files until nobody listens any more.
+pub(crate) fn start(watches: Vec<Watch>, since: SystemTime, seen: mpsc::Sender<Seen>) -> LogPaths {
+    let (paths, more) = mpsc::channel(8);
+    tokio::spawn(async move {
+        if let Err(error) = run(watches, since, &seen, more).await {
+            tracing::warn!(%error, "cannot watch the agent's files; its interrupts may be seen late");
+        }
+    });
+    paths
+}
+
+async fn run(
+    watches: Vec<Watch>,
+    since: SystemTime,
+    seen: &mpsc::Sender<Seen>,
+    mut more: mpsc::Receiver<PathBuf>,
+) -> notify::Result<()> {
+    let (changed, mut changes) = mpsc::channel(1);
+    let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        // That somebody looks into a file is no news; we do it ourselves.
+        let is_news = event.is_ok_and(|event| !event.kind.is_access());
+        if is_news {
+            // One that waits already says the same.
+            let _ = changed.try_send(());
+        }
+    })?;
+    let mut folders = Folders { watcher, watched: Vec::new() };
+    let mut log: Option<Tail> = None;
+    let mut status: Option<StatusFolder> = None;
+    for watch in watches {
+        match watch {
+            Watch::Log { path } => log = Some(Tail::new(path.into(), since)),
+            Watch::Status { folder } => status = Some(StatusFolder { folder: folder.into(), known: HashMap::new() }),
+        }
+    }
+    loop {
+        let log_folder = log.as_ref().and_then(|log| log.path.parent());
+        folders.watch(log_folder.into_iter().chain(status.as_ref().map(|status| status.folder.as_path())));
+        if let Some(status) = &mut status {
+            for file in status.news() {
+                if seen.send(Seen::Status(file)).await.is_err() {
+                    return Ok(());
+                }
+            }
+        }
+        if let Some(log) = &mut log {
+            while let Some(lines) = log.read() {
+                for (line, past) in lines {
+                    if seen.send(Seen::LogLine { line, past }).await.is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        tokio::select! {
+            change = changes.recv() => if change.is_none() { return Ok(()) },
+            path = more.recv() => match path {
+                Some(path) => log = Some(Tail::new(path, since)),
+                None => return Ok(()),
+            },
+            () = seen.closed() => return Ok(()),
+        }
+    }
+}
+
+/// The folders that are watched.
+struct Folders {
+    watcher: RecommendedWatcher,
+    watched: Vec<PathBuf>,
+}
+
+impl Folders {
+    /// Watches these, or as long as they are not there what is nearest above them.
+    fn watch<'a>(&mut self, wanted: impl Iterator<Item = &'a Path>) {
+        let wanted: Vec<_> = wanted.filter_map(|path| path.ancestors().find(|path| path.is_dir())).collect();
+        for old in std::mem::take(&mut self.watched) {
+            if wanted.contains(&old.as_path()) {
+                self.watched.push(old);
+            } else {
+                // It may be gone already.
+                let _ = self.watcher.unwatch(&old);
+            }
+        }
+        for path in wanted {
+            if !self.watched.iter().any(|known| known == path) {
+                match self.watcher.watch(path, RecursiveMode::NonRecursive) {
+                    Ok(()) => self.watched.push(path.to_owned()),
+                    Err(error) => tracing::warn!(%error, path = %path.display(), "cannot watch a folder"),
+                }
+            }
+        }
+    }
+}
+
+/// The end of a file that grows.
+struct Tail {
+    path: PathBuf,
+    since: SystemTime,
+    file: Option<(File, u64)>,
+    offset: u64,
+    partial: Vec<u8>,
+    /// What was there at the first look may be from before.
+    first: bool,
+}
+
+impl Tail {
+    fn new(path: PathBuf, since: SystemTime) -> Self {
+        Self { path, since, file: None, offset: 0, partial: Vec::new(), first: true }
+    }
+
+    /// Returns the next lines, or nothing if there is no more for now.
+    fn read(&mut self) -> Option<Vec<(Value, bool)>> {
+        match self.read_block() {
+            Ok(0) => {
+                self.first = false;
+                None
+            }
+            Ok(_) => Some(self.take_lines()),
+            Err(error) => {
+                if error.kind() != io::ErrorKind::NotFound {
+                    tracing::warn!(%error, path = %self.path.display(), "cannot read the agent's log");
+                }
+                self.first &= error.kind() != io::ErrorKind::NotFound;
+                None
+            }
+        }
+    }
+
+    fn read_block(&mut self) -> io::Result<usize> {
+        let found = fs::metadata(&self.path)?;
+        let same = self.file.as_ref().is_some_and(|(_, inode)| *inode == found.ino()) && found.len() >= self.offset;
+        if !same {
+            self.file = Some((File::open(&self.path)?, found.ino()));
+            self.offset = 0;
+            self.partial.clear();
+        }
+        let Some((file, _)) = &mut self.file else { return Ok(0) };
+        file.seek(SeekFrom::Start(self.offset))?;
+        let before = self.partial.len();
+        let read = file.take(BLOCK as u64).read_to_end(&mut self.partial)?;
+        self.offset += read as u64;
+        debug_assert_eq!(self.partial.len(), before + read);
+        Ok(read)
+    }
+
+    fn take_lines(&mut self) -> Vec<(Value, bool)> {
+        let end = self.partial.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        let rest = self.partial.split_off(end);
+        let whole = std::mem::replace(&mut self.partial, rest);
+        if self.partial.len() > MAX_LINE {
+            self.partial.clear();
+        }
+        let lines = whole.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+        let values = lines.filter_map(|line| serde_json::from_slice(line).ok());
+        values
+            .map(|line: Value| {
+                let past = self.is_past(&line);
+                (line, past)
+            })
+            .collect()
+    }
+
+    fn is_past(&self, line: &Value) -> bool {
+        let written = line["timestamp"].as_str().and_then(|time| humantime::parse_rfc3339(time).ok());
+        self.first && written.is_none_or(|written| written < self.since)
+    }
+}
+
+/// A folder with a small file for each process.
+struct StatusFolder {
+    folder: PathBuf,
+    known: HashMap<PathBuf, Vec<u8>>,
+}
+
+impl StatusFolder {
+    /// Returns the files that changed.
+    fn news(&mut self) -> Vec<Value> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let files = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "json"));
+        let mut news = Vec::new();
+        for path in files {
+            let Ok(content) = read_small(&path) else { continue };
+            if self.known.get(&path) == Some(&content) {
+                continue;
+            }
+            // Half a file is not news yet.
+            if let Ok(value) = serde_json::from_slice(&content) {
+                self.known.insert(path, content);
+                news.push(value);
+            }
+        }
+        news
+    }
+}
+
+fn read_small(path: &Path) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    File::open(path)?.take(MAX_STATUS).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    async fn line(seen: &mut mpsc::Receiver<Seen>) -> (u64, bool) {
+        let next = timeout(Duration::from_secs(20), seen.recv()).await.expect("in time").expect("something");
+        match next {
+            Seen::LogLine { line, past } => (line["n"].as_u64().expect("a number"), past),
+            Seen::Status(file) => panic!("{file}"),
+        }
+    }
+
+    fn append(path: &Path, text: &str) {
+        let mut file = File::options().append(true).create(true).open(path).expect("a file");
+        file.write_all(text.as_bytes()).expect("written");
+    }
+
+    #[tokio::test]
+    async fn a_log_may_come_late_in_parts_and_anew() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a/b/log.jsonl");
+        let (sender, mut seen) = mpsc::channel(64);
+        let watch = Watch::Log { path: path.to_str().expect("text").to_owned() };
+        let _paths = start(vec![watch], SystemTime::now(), sender);
+        tokio::task::yield_now().await;
+        fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+        append(&path, "{\"n\":1}\n{\"n\":");
+        assert_eq!(line(&mut seen).await.0, 1);
+        append(&path, "2}\nnot json\n{\"n\":3}\n");
+        assert_eq!(line(&mut seen).await, (2, false));
+        assert_eq!(line(&mut seen).await, (3, false));
+        // Cut off and begun again.
+        fs::write(&path, "{\"n\":4}\n").expect("written");
+        assert_eq!(line(&mut seen).await.0, 4);
+        // Replaced.
+        let other = folder.path().join("a/b/other");
+        append(&other, "{\"n\":5}\n{\"n\":6}\n{\"n\":7}\n");
+        fs::rename(&other, &path).expect("renamed");
+        for n in 5..=7 {
+            assert_eq!(line(&mut seen).await.0, n);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_there_before_is_past() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log.jsonl");
+        append(&path, "{\"n\":1,\"timestamp\":\"2020-01-01T00:00:00Z\"}\n");
+        let (sender, mut seen) = mpsc::channel(64);
+        let watch = Watch::Log { path: path.to_str().expect("text").to_owned() };
+        let _paths = start(vec![watch], SystemTime::now(), sender);
+        assert_eq!(line(&mut seen).await, (1, true));
+        append(&path, "{\"n\":2,\"timestamp\":\"2020-01-01T00:00:00Z\"}\n");
+        assert_eq!(line(&mut seen).await, (2, false));
+    }
+}

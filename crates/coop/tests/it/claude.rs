@@ -1,0 +1,259 @@
+//! Claude Code told truthfully: the same list for the scripted agent and, where `COOP_REAL_CLAUDE` names it, for the
+//! real one (`make test-real` does).
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use crate::driven::{Agent, Runtime, Which};
+
+/// Returns the real agent if there is one, to be tested like the scripted one.
+fn real() -> Option<Which> {
+    std::env::var_os("COOP_REAL_CLAUDE").map(|path| Which::Real(PathBuf::from(path)))
+}
+
+/// Runs a check with the scripted agent, and with the real one if there is one.
+fn with_both(check: impl Fn(&Which)) {
+    check(&Which::Scripted);
+    if let Some(real) = real() {
+        check(&real);
+    }
+}
+
+/// From the start to the exit: every state with its evidence, every answer with its effect.
+fn the_list(which: &Which, runtime: Runtime) {
+    let mut agent = Agent::start(which, runtime, &[], &[]);
+    agent.state("idle");
+    assert_eq!(agent.get("/api/v1/agent/state")["state"], "waiting_for_input");
+
+    agent.nudge("one [[bash:touch denied.txt]]");
+    let ask = agent.asked("permission");
+    assert_eq!((&ask["tool"], &ask["preview"]), (&json!("Bash"), &json!("touch denied.txt")));
+    let (status, refused) = agent.post("/api/v1/agent/nudge", &json!({ "message": "not now" }));
+    assert_eq!((status, &refused["error"]["code"]), (409, &json!("AGENT_BUSY")));
+    agent.respond(&json!({ "accept": false, "text": "leave that alone" }));
+    agent.state("idle");
+    assert!(!agent.has("denied.txt"), "what was denied was done");
+    agent.written_down("leave that alone");
+    let (status, late) = agent.post("/api/v1/agent/respond", &json!({ "ask": ask["id"], "accept": true }));
+    assert_eq!((status, &late["error"]["code"]), (409, &json!("ALREADY_ANSWERED")));
+
+    agent.nudge("two [[bash:touch allowed.txt]]");
+    agent.asked("permission");
+    agent.respond(&json!({ "accept": true }));
+    agent.state("idle");
+    assert!(agent.has("allowed.txt"), "what was allowed was not done");
+
+    agent.nudge("three [[ask]]");
+    let ask = agent.asked("question");
+    assert_eq!(ask["options"][1]["label"], "SQLite");
+    let (status, refused) = agent.post("/api/v1/agent/respond", &json!({ "option": 9 }));
+    assert_eq!((status, &refused["error"]["code"]), (409, &json!("NO_SUCH_OPTION")));
+    agent.respond(&json!({ "option": 2 }));
+    agent.state("idle");
+    agent.written_down(r#"\"Which database should we use?\"=\"SQLite\""#);
+
+    agent.nudge("four [[ask]]");
+    agent.asked("question");
+    agent.respond(&json!({ "text": "CockroachDB, please" }));
+    agent.state("idle");
+    agent.written_down("CockroachDB, please");
+
+    agent.nudge("five [[ask2]]");
+    let ask = agent.asked("question");
+    assert_eq!(ask["questions"].as_array().map(Vec::len), Some(2));
+    agent.respond(&json!({ "answers": [{ "option": 3 }, { "text": "Zig" }] }));
+    agent.state("idle");
+    agent.written_down(r#"=\"MySQL\""#);
+    agent.written_down(r#"=\"Zig\""#);
+
+    agent.nudge("six [[slow:60]]");
+    let (status, body) = agent.post("/api/v1/agent/interrupt", &json!({}));
+    assert_eq!((status, body), (200, json!({ "delivered": true })));
+    agent.state("idle");
+    let ended = agent.get("/api/v1/agent/explain");
+    assert_eq!(ended["state"]["state"], "idle");
+
+    agent.nudge("seven [[err:529x2]]");
+    agent.state("idle");
+
+    agent.nudge("eight [[err:401]]");
+    let blocked = agent.state("blocked");
+    assert_eq!(
+        (&blocked["next"]["fault"]["kind"], &blocked["next"]["fault"]["status"]),
+        (&json!("auth"), &json!(401)),
+        "{blocked:#}"
+    );
+    assert_eq!(agent.get("/api/v1/agent")["name"], "error");
+
+    let used = agent.get("/api/v1/session/usage");
+    assert!(
+        used["total"]["output_tokens"].as_u64() > Some(0) && used["total"]["cost_usd"].as_f64() > Some(0.0),
+        "{used}"
+    );
+
+    agent.post("/api/v1/shutdown", &json!({}));
+    agent.state("exited");
+}
+
+#[test]
+fn the_whole_list_in_the_terminal() {
+    with_both(|which| the_list(which, Runtime::Pty));
+}
+
+#[test]
+fn the_whole_list_over_pipes() {
+    with_both(|which| the_list(which, Runtime::Pipe));
+}
+
+#[test]
+fn a_plan_is_rejected_with_feedback_and_then_accepted() {
+    with_both(|which| {
+        for runtime in [Runtime::Pty, Runtime::Pipe] {
+            let mut agent = Agent::start(which, runtime, &[], &["--permission-mode", "plan"]);
+            agent.state("idle");
+            agent.nudge("make a plan [[plan]]");
+            let ask = agent.asked("plan");
+            assert!(ask["input"]["plan"].as_str().is_some_and(|plan| plan.contains("Do the first thing")), "{ask:#}");
+            agent.respond(&json!({ "accept": false, "text": "do not touch the database" }));
+            agent.state("idle");
+            agent.written_down("do not touch the database");
+            agent.nudge("again [[plan]]");
+            agent.asked("plan");
+            agent.respond(&json!({ "accept": true }));
+            agent.state("idle");
+            agent.written_down("approved your plan");
+        }
+    });
+}
+
+#[test]
+fn a_gated_stop_holds_the_turn_until_it_is_decided() {
+    with_both(|which| {
+        for runtime in [Runtime::Pty, Runtime::Pipe] {
+            let config = tempfile::NamedTempFile::new().expect("a file");
+            std::fs::write(config.path(), r#"{"stop":{"mode":"gate"},"start":{"shell":["echo the sky is green"]}}"#)
+                .expect("written");
+            let path = config.path().to_str().expect("UTF-8");
+            let mut agent = Agent::start(which, runtime, &["--agent-config", path], &[]);
+            agent.state("idle");
+            agent.nudge("work [[text:first try]]");
+            agent.state("working");
+            let held = agent.event("the stop", |body| body["kind"] == "stop");
+            assert_eq!(held["outcome"], "blocked");
+            assert_eq!(agent.get("/api/v1/agent")["name"], "working", "an agent that is held is not idle");
+            let more = json!({ "decision": "block", "reason": "also say [[text:second try]]" });
+            assert_eq!(agent.post("/api/v1/stop/resolve", &more).0, 200);
+            let sent_back = agent.event("being sent back", |body| body["kind"] == "stop");
+            assert!(sent_back["reason"].as_str().is_some_and(|why| why.contains("second try")), "{sent_back}");
+            let held = agent.event("the second stop", |body| body["kind"] == "stop" || body["kind"] == "state");
+            assert_eq!((&held["kind"], &held["outcome"]), (&json!("stop"), &json!("blocked")), "a false idle: {held}");
+            assert_eq!(agent.post("/api/v1/stop/resolve", &json!({})).0, 200);
+            agent.state("idle");
+            assert_eq!(agent.get("/api/v1/agent")["last_message"], "second try");
+            agent.written_down("the sky is green");
+            assert_eq!(agent.post("/api/v1/stop/resolve", &json!({})).0, 409);
+        }
+    });
+}
+
+/// Returns the messages the agent took, in order.
+fn prompts(agent: &mut Agent, count: usize) -> Vec<String> {
+    (0..count)
+        .map(|_| {
+            let turn = agent.event("a turn", |body| body["kind"] == "turn" && body["what"] == "began");
+            turn["prompt"].as_str().unwrap_or_default().to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn messages_of_any_size_arrive_once_and_whole() {
+    with_both(|which| {
+        let mut agent = Agent::start(which, Runtime::Pty, &[], &[]);
+        agent.state("idle");
+        let line = "The quick brown fox, 漢字 and 👍, \"quoted\". ";
+        let messages = [
+            "x".to_owned(),
+            line.repeat(10)[..300].to_owned(),
+            line.chars().cycle().take(5 * 1024).collect(),
+            (1..=100).map(|n| format!("line {n} of many\n")).collect::<String>() + "the end",
+            "begin\u{1b}[201~\r\u{1b}[31mred\u{7} end".to_owned(),
+            "0123456789abcdef".repeat(64 * 1024),
+        ];
+        for message in messages {
+            let receipt = agent.nudge(&message);
+            assert!(receipt["confirmed_by"].is_string(), "{receipt}");
+            let expected: String =
+                message.replace('\r', "\n").chars().filter(|c| !c.is_control() || *c == '\n').collect();
+            let taken = prompts(&mut agent, 1).remove(0);
+            assert!(taken.trim() == expected.trim(), "{} bytes became {}: {:.200}", message.len(), taken.len(), taken);
+            agent.state("idle");
+        }
+    });
+}
+
+#[test]
+fn many_senders_are_served_one_after_another() {
+    with_both(|which| {
+        let mut agent = Agent::start(which, Runtime::Pty, &[], &[]);
+        agent.state("idle");
+        let count = 20;
+        std::thread::scope(|scope| {
+            for n in 0..count {
+                let sidecar = &agent.sidecar;
+                scope.spawn(move || {
+                    let message = format!("sender {n} says {}", "all of this ".repeat(50));
+                    let body = json!({ "message": message, "when": "idle", "wait": true });
+                    let (status, receipt) = sidecar.ask("POST", "/api/v1/agent/nudge", &body.to_string());
+                    assert_eq!((status, &receipt["delivered"]), (200, &json!(true)), "{receipt}");
+                });
+            }
+        });
+        let mut taken = prompts(&mut agent, count);
+        taken.sort_by_key(|text| text.split(' ').nth(1).and_then(|n| n.parse::<usize>().ok()));
+        let expected: Vec<_> =
+            (0..count).map(|n| format!("sender {n} says {}", "all of this ".repeat(50)).trim().to_owned()).collect();
+        assert_eq!(taken.iter().map(|text| text.trim().to_owned()).collect::<Vec<_>>(), expected);
+    });
+}
+
+#[test]
+fn a_person_at_the_keyboard_answers_first() {
+    with_both(|which| {
+        let mut agent = Agent::start(which, Runtime::Pty, &[], &[]);
+        agent.state("idle");
+        agent.nudge("one [[bash:touch typed.txt]]");
+        let ask = agent.asked("permission");
+        agent.sidecar.see("Esc to cancel");
+        agent.post("/api/v1/input", &json!({ "text": "1" }));
+        let gone = agent.event("the ask's end", |body| body["kind"] == "ask" && body["what"] != "opened");
+        assert_eq!((&gone["what"], &gone["ask"]), (&json!("withdrawn"), &ask["id"]));
+        agent.state("idle");
+        assert!(agent.has("typed.txt"));
+        let (status, late) = agent.post("/api/v1/agent/respond", &json!({ "ask": ask["id"], "accept": false }));
+        assert_eq!((status, &late["error"]["code"]), (409, &json!("ALREADY_ANSWERED")));
+        let (status, none) = agent.post("/api/v1/agent/respond", &json!({ "accept": true }));
+        assert_eq!((status, &none["error"]["code"]), (409, &json!("NO_PROMPT")));
+    });
+}
+
+#[test]
+fn a_queued_message_can_be_seen_and_taken_back() {
+    with_both(|which| {
+        let mut agent = Agent::start(which, Runtime::Pty, &[], &[]);
+        agent.state("idle");
+        agent.nudge("work [[slow:60]]");
+        let (status, receipt) = agent.post("/api/v1/agent/nudge", &json!({ "message": "later", "when": "idle" }));
+        assert_eq!((status, &receipt["queued"], &receipt["delivered"]), (200, &json!(true), &json!(false)));
+        let waiting = agent.get("/api/v1/agent/nudges");
+        assert_eq!((&waiting["nudges"][0]["id"], &waiting["nudges"][0]["preview"]), (&receipt["id"], &json!("later")));
+        let path = format!("/api/v1/agent/nudges/{}", receipt["id"].as_str().expect("an id"));
+        assert_eq!(agent.sidecar.ask("DELETE", &path, "").0, 200);
+        assert_eq!(agent.sidecar.ask("DELETE", &path, "").0, 404);
+        agent.post("/api/v1/agent/interrupt", &json!({}));
+        agent.state("idle");
+        assert_eq!(agent.get("/api/v1/agent/nudges"), json!({ "nudges": [] }));
+        assert!(!agent.transcript().contains("later"));
+    });
+}

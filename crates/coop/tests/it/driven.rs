@@ -1,0 +1,214 @@
+//! An agent in a sidecar, driven only through the API: the scripted one, or the real one on a fake model.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::tool::{COOP, LIMIT, Sidecar, coop};
+
+const KEY: &str = "sk-dummy-key-for-a-model-on-loopback";
+
+/// Which agent.
+#[derive(Clone, Debug)]
+pub(crate) enum Which {
+    Scripted,
+    /// The real program, at this path.
+    Real(PathBuf),
+}
+
+/// How it is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Runtime {
+    Pty,
+    Pipe,
+}
+
+/// A running agent.
+pub(crate) struct Agent {
+    pub(crate) sidecar: Sidecar,
+    pub(crate) work: PathBuf,
+    events: Receiver<Value>,
+    /// What came and was not asked for, for the message of a failure.
+    past: VecDeque<String>,
+    _model: Option<Model>,
+}
+
+/// A model server, killed when dropped.
+struct Model {
+    child: Child,
+    url: String,
+}
+
+impl Model {
+    fn start(home: &Path) -> Self {
+        let mut child = coop(home).args(["sim", "model"]).stdout(Stdio::piped()).spawn().expect("it runs");
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut url).expect("it says where it is");
+        Self { child, url: url.trim().to_owned() }
+    }
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Agent {
+    /// Starts an agent with more options for coop and for itself.
+    pub(crate) fn start(which: &Which, runtime: Runtime, options: &[&str], args: &[&str]) -> Self {
+        let work = tempfile::Builder::new().prefix("coop-work-").tempdir().expect("a folder").keep();
+        let work = work.canonicalize().expect("it is there");
+        let model = match which {
+            Which::Scripted => None,
+            Which::Real(_) => Some(Model::start(&work)),
+        };
+        let program = match which {
+            Which::Scripted => vec![COOP, "sim", "claude"],
+            Which::Real(path) => vec![path.to_str().expect("UTF-8")],
+        };
+        let runtime = match runtime {
+            Runtime::Pty => "pty",
+            Runtime::Pipe => "pipe",
+        };
+        let fixed = ["--agent", "claude", "--isolate", "--runtime", runtime, "--log-level", "warn"];
+        let all = [&fixed[..], options, &["--"], &program, args].concat();
+        let sidecar = Sidecar::with(&all, |command| {
+            let url = model.as_ref().map(|model| model.url.as_str());
+            prepare(command, url).current_dir(&work)
+        });
+        let events = follow(&sidecar.socket());
+        Self { sidecar, work, events, past: VecDeque::new(), _model: model }
+    }
+
+    /// Waits for the next event that is like this.
+    pub(crate) fn event(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let Ok(event) = self.events.recv_timeout(LIMIT) else {
+                let past: Vec<_> = self.past.iter().cloned().collect();
+                let (_, explained) = self.sidecar.ask("GET", "/api/v1/agent/explain", "");
+                panic!(
+                    "{what} never came; events:\n{}\nexplained:\n{explained:#}\nscreen:\n{}",
+                    past.join("\n"),
+                    self.sidecar.screen()
+                );
+            };
+            if is_it(&event["body"]) {
+                return event["body"].clone();
+            }
+            self.past.push_back(event["body"].to_string());
+        }
+    }
+
+    /// Waits until the agent is in this state, by its name in the API. Nothing but work may come before it.
+    pub(crate) fn state(&mut self, name: &str) -> Value {
+        let change = self.event(&format!("state {name}"), |body| body["kind"] == "state");
+        let found = change["next"]["state"].as_str().expect("a state").to_owned();
+        if found == "working" && name != "working" {
+            return self.state(name);
+        }
+        assert_eq!(found, name, "{change:#} after {:#?}", self.past);
+        assert!(change["evidence"]["source"] != "none", "{change}");
+        change
+    }
+
+    /// Waits until it asks, and returns what.
+    pub(crate) fn asked(&mut self, kind: &str) -> Value {
+        let change = self.state("waiting");
+        assert_eq!(change["next"]["kind"], kind, "{change:#}");
+        change["ask"].clone()
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        self.sidecar.ask("POST", path, &body.to_string())
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Value {
+        let (status, body) = self.sidecar.ask("GET", path, "");
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+
+    /// Hands over a message and sees it taken.
+    pub(crate) fn nudge(&mut self, message: &str) -> Value {
+        let (status, receipt) = self.post("/api/v1/agent/nudge", &json!({ "message": message }));
+        assert_eq!((status, &receipt["delivered"], &receipt["reason"]), (200, &json!(true), &Value::Null), "{receipt}");
+        receipt
+    }
+
+    pub(crate) fn respond(&self, answer: &Value) {
+        let (status, answered) = self.post("/api/v1/agent/respond", answer);
+        assert_eq!((status, &answered["delivered"]), (200, &json!(true)), "{answered}");
+    }
+
+    /// Returns the conversation as the agent keeps it.
+    pub(crate) fn transcript(&self) -> String {
+        match self.sidecar.ask("GET", "/api/v1/transcripts/catchup", "") {
+            (200, Value::String(lines)) => lines,
+            (200, only) => only.to_string(),
+            other => panic!("no transcript: {other:?}"),
+        }
+    }
+
+    /// Waits until the conversation has a text: the agent writes it down when it has time.
+    pub(crate) fn written_down(&self, text: &str) {
+        let deadline = Instant::now() + LIMIT;
+        while !self.transcript().contains(text) {
+            assert!(Instant::now() < deadline, "{text:?} is not in the conversation:\n{}", self.transcript());
+            thread::yield_now();
+        }
+    }
+
+    pub(crate) fn has(&self, file: &str) -> bool {
+        self.work.join(file).exists()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.work);
+    }
+}
+
+fn prepare<'a>(command: &'a mut Command, model: Option<&str>) -> &'a mut Command {
+    command.env("TERM", "xterm-256color").env("COOP_SIM_SCENARIO", "plain");
+    if let Some(url) = model {
+        command.envs([
+            ("ANTHROPIC_API_KEY", KEY),
+            ("ANTHROPIC_BASE_URL", url),
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+            ("CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL", "1"),
+            ("DISABLE_AUTOUPDATER", "1"),
+            ("CLAUDE_CODE_MAX_RETRIES", "3"),
+            ("http_proxy", url),
+            ("https_proxy", url),
+            ("NO_PROXY", "127.0.0.1"),
+        ]);
+    }
+    command
+}
+
+/// Follows the events from the first on.
+fn follow(socket: &Path) -> Receiver<Value> {
+    let mut stream = UnixStream::connect(socket).expect("it listens");
+    stream.write_all(b"GET /api/v1/events?after=0 HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("it is open");
+    let (sender, events) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if let Some(event) = line.strip_prefix("data: ").and_then(|data| serde_json::from_str(data).ok())
+                && sender.send(event).is_err()
+            {
+                return;
+            }
+        }
+    });
+    events
+}
