@@ -204,6 +204,9 @@ pub enum Refusal {
     /// What was chosen is not offered.
     #[error("{0}")]
     NoSuchOption(String),
+    /// Somebody is in the middle of something.
+    #[error("{0}")]
+    Occupied(String),
     /// The request makes no sense for this ask or agent.
     #[error("{0}")]
     BadRequest(String),

@@ -214,7 +214,8 @@ pub(crate) fn rows(screen: &Screen) -> Vec<String> {
     screen.lines.iter().map(|line| line.plain().to_owned()).collect()
 }
 
-fn is_rule(line: &str) -> bool {
+/// Tells whether a row is a line across the screen.
+pub(crate) fn is_rule(line: &str) -> bool {
     let line = line.trim();
     line.chars().count() > 8 && line.chars().all(|c| matches!(c, '─' | '╌' | '━' | '-'))
 }

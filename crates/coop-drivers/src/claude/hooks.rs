@@ -28,7 +28,9 @@ impl Claude {
                 self.compacting = None;
                 self.unfinished = false;
                 self.gave_up = false;
-                vec![signal(Meaning::TurnBegan { prompt: payload["prompt"].as_str().map(str::to_owned) })]
+                let prompt = payload["prompt"].as_str().map(str::to_owned);
+                self.last_prompt = prompt.clone().unwrap_or_default();
+                vec![signal(Meaning::TurnBegan { prompt })]
             }
             "PreToolUse" => {
                 self.busy = true;

@@ -11,7 +11,7 @@ use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind, Screen};
 
 use super::answer::taken;
 use crate::driver::{Expected, Refusal, Step};
-use crate::rules::{Dialog, Rules, rows};
+use crate::rules::{Dialog, Rules, is_rule, rows};
 use crate::{AskDraft, Reach};
 
 /// The largest gap after a paste that any agent needed was 100 ms.
@@ -22,6 +22,12 @@ const SUBMITTED_WITHIN: Duration = Duration::from_secs(3);
 const PER_BLOCK: Duration = Duration::from_secs(1);
 const BLOCK: usize = 64 * 1024;
 const INTERRUPTED_WITHIN: Duration = Duration::from_secs(5);
+/// What stands before the input.
+const INPUT_MARK: &str = "❯";
+/// How a long paste is shown, without its blanks.
+const SHORT_FORM: &str = "[Pastedtext#";
+/// Clears a line to its start and joins it to the one above.
+const CLEAR_LINE: &[u8] = b"\x15\x7f";
 const ENTER: Bytes = Bytes::from_static(b"\r");
 const ESCAPE: Bytes = Bytes::from_static(b"\x1b");
 /// The option of a question that takes free text.
@@ -116,18 +122,51 @@ fn digit(option: &AskOption) -> Bytes {
     Bytes::copy_from_slice(option.id.as_bytes())
 }
 
-/// Returns how a message is typed.
-pub(super) fn deliver(text: &str, screen: &Screen) -> Result<Vec<Step>, Refusal> {
+/// Returns how a message is typed. What an interrupt has put back into the input is cleared first; what a person has
+/// typed there is left alone, and the message refused.
+pub(super) fn deliver(text: &str, screen: &Screen, last_prompt: &str) -> Result<Vec<Step>, Refusal> {
     if !screen.modes.bracketed_paste {
-        return Err(Refusal::BadRequest("the agent's terminal takes no pastes yet".into()));
+        return Err(Refusal::Occupied("the agent's terminal takes no pastes yet; try again in a moment".into()));
+    }
+    let mut steps = Vec::new();
+    let typed = input(screen);
+    if !typed.is_empty() {
+        if !is_same(&typed, last_prompt) {
+            let why =
+                format!("somebody has typed {:?} into the agent's input; send or clear that first", typed.join("\n"));
+            return Err(Refusal::Occupied(why));
+        }
+        steps.extend([Step::Type(CLEAR_LINE.repeat(typed.len()).into()), Step::Pause(AFTER_PASTE)]);
     }
     let within = SUBMITTED_WITHIN + PER_BLOCK * (text.len() / BLOCK) as u32;
-    Ok(vec![
+    steps.extend([
         Step::Type(paste(text)),
         Step::Pause(AFTER_PASTE),
         Step::Type(ENTER),
         Step::Expect { what: Expected::TurnBegan, within, retry: Some(ENTER) },
-    ])
+    ]);
+    Ok(steps)
+}
+
+/// Returns what is in the agent's input, line by line: between two rules at the bottom, after its mark. Faint text is
+/// only a suggestion.
+fn input(screen: &Screen) -> Vec<String> {
+    let lines = &screen.lines;
+    let Some(below) = lines.iter().rposition(|line| is_rule(line.plain())) else { return Vec::new() };
+    let Some(above) = lines[..below].iter().rposition(|line| is_rule(line.plain())) else { return Vec::new() };
+    let rows = &lines[above + 1..below];
+    let Some(first) = rows.first().and_then(|row| row.plain().strip_prefix(INPUT_MARK)) else { return Vec::new() };
+    let is_faint = rows.iter().any(|row| row.runs.iter().any(|run| run.style.dim));
+    let typed: Vec<_> =
+        [first].into_iter().chain(rows[1..].iter().map(|row| row.plain())).map(|row| row.trim().to_owned()).collect();
+    if is_faint || typed.iter().all(String::is_empty) { Vec::new() } else { typed }
+}
+
+/// Tells whether the input holds the last message: as it was, wrapped, or as the short form of a long paste.
+fn is_same(typed: &[String], last_prompt: &str) -> bool {
+    let bare = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+    let typed = bare(&typed.join(""));
+    !last_prompt.is_empty() && (typed == bare(last_prompt) || typed.starts_with(SHORT_FORM) && typed.ends_with(']'))
 }
 
 pub(super) fn interrupt() -> Vec<Step> {

@@ -44,6 +44,8 @@ pub struct Claude {
     unfinished: bool,
     /// Whether the turn ended with an error; being at its prompt after it says nothing new.
     gave_up: bool,
+    /// The last message it took.
+    last_prompt: String,
     /// What the status file said last.
     status: String,
     /// Uses of tools that were told already.
@@ -76,6 +78,7 @@ impl Claude {
             compacting: None,
             unfinished: false,
             gave_up: false,
+            last_prompt: String::new(),
             status: String::new(),
             requested: HashSet::new(),
             finished: HashSet::new(),
@@ -184,7 +187,7 @@ impl Driver for Claude {
 
     fn deliver(&self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
         match view.runtime {
-            Runtime::Pty => keys::deliver(text, view.screen),
+            Runtime::Pty => keys::deliver(text, view.screen, &self.last_prompt),
             Runtime::Pipe => Ok(stream::deliver(text)),
         }
     }

@@ -277,6 +277,7 @@ fn describe(answer: &Answer) -> String {
 pub(super) fn refused(refusal: Refusal) -> Error {
     match refusal {
         Refusal::NoSuchOption(why) => Error::new(ErrorCode::NoSuchOption, why),
+        Refusal::Occupied(why) => Error::new(ErrorCode::AgentBusy, why),
         Refusal::BadRequest(why) => Error::bad_request(why),
     }
 }

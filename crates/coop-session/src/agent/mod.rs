@@ -29,6 +29,8 @@ use self::usage::UsageBook;
 
 /// How many signals an explanation goes back.
 const HEARD: usize = 200;
+/// How long an interrupted agent may take to show what it put back into its input.
+const SETTLING: Duration = Duration::from_millis(500);
 /// Two looks at a screen that changes are at least this far apart.
 const LOOK_PACE: Duration = Duration::from_millis(50);
 
@@ -68,6 +70,8 @@ pub(crate) struct Agent {
     /// Names of the tools that are in use, by the use's id.
     tools: HashMap<String, String>,
     in_turn: bool,
+    /// After an interrupt agents put what they were told back into their input: until then nothing is typed.
+    settles_at: Option<Instant>,
     /// Whether any hook was heard.
     hooked: bool,
     title: String,
@@ -118,6 +122,7 @@ impl Agent {
             last_message: None,
             tools: HashMap::new(),
             in_turn: false,
+            settles_at: None,
             hooked: false,
             title: String::new(),
             look_at: None,
@@ -181,7 +186,7 @@ impl Agent {
             Meaning::Ask(draft) => self.ask_heard(signal, draft, now, effects),
             Meaning::AskGone { about } => self.ask_gone(signal, about.as_ref(), effects),
             _ => {
-                self.note(signal, effects);
+                self.note(signal, now, effects);
                 self.arbiter.hear(signal, now.instant)
             }
         };
@@ -191,7 +196,7 @@ impl Agent {
     }
 
     /// Records what a signal tells beside the state.
-    fn note(&mut self, signal: &Signal, effects: &mut Vec<Effect>) {
+    fn note(&mut self, signal: &Signal, now: &Now, effects: &mut Vec<Effect>) {
         let mut record = |body| effects.push(Effect::Record(body));
         match &signal.meaning {
             Meaning::Session { id, transcript } => {
@@ -211,6 +216,9 @@ impl Agent {
                 self.withdraw_all("a turn began", effects);
             }
             Meaning::Idle(outcome) => {
+                if *outcome == TurnOutcome::Interrupted && self.runtime == Runtime::Pty {
+                    self.settles_at = Some(now.instant + SETTLING);
+                }
                 self.end_turn(*outcome, effects);
                 self.withdraw_all("the agent is idle", effects);
             }
@@ -328,7 +336,8 @@ impl Agent {
     /// Returns when something is due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let performing = self.performance.as_ref().and_then(Performance::deadline);
-        [self.look_at, self.arbiter.deadline(), performing, self.asks.deadline()].into_iter().flatten().min()
+        let settled = self.settles_at.filter(|_| self.nudges.are_waiting());
+        [settled, self.look_at, self.arbiter.deadline(), performing, self.asks.deadline()].into_iter().flatten().min()
     }
 
     /// Does what is due, except looking.

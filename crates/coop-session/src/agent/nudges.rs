@@ -38,6 +38,10 @@ impl Nudges {
         self.under_way.iter().chain(self.waiting.iter().map(|waiting| &waiting.nudge)).cloned().collect()
     }
 
+    pub(super) fn are_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     pub(super) fn done(&mut self) {
         self.under_way = None;
     }
@@ -124,7 +128,11 @@ impl Agent {
     }
 
     /// Begins to deliver the next message, if the agent waits for one and nothing else is on its way.
-    pub(super) fn next_nudge(&mut self, screen: &Screen) -> Option<Performance> {
+    pub(super) fn next_nudge(&mut self, screen: &Screen, now: &Now) -> Option<Performance> {
+        if self.settles_at.is_some_and(|at| at > now.instant) {
+            return None;
+        }
+        self.settles_at = None;
         loop {
             let takes = self.takes_messages();
             let waiting = self.nudges.waiting.front()?;

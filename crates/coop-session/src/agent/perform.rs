@@ -148,7 +148,7 @@ impl Agent {
     pub(crate) fn go_on(&mut self, screen: &Screen, now: &Now) -> Vec<Effect> {
         let mut effects = Vec::new();
         loop {
-            let Some(mut performance) = self.performance.take().or_else(|| self.next_nudge(screen)) else {
+            let Some(mut performance) = self.performance.take().or_else(|| self.next_nudge(screen, now)) else {
                 return effects;
             };
             match self.step(&mut performance, now, &mut effects) {

@@ -62,6 +62,11 @@ impl Ids {
         Self::seeded(RandomState::new().hash_one(std::process::id()))
     }
 
+    /// Another source, for somebody who makes up identifiers on their own.
+    pub(crate) fn split(&mut self) -> Self {
+        Self::seeded(self.next())
+    }
+
     pub(crate) fn uuid(&mut self) -> String {
         let (high, low) = (self.next(), self.next());
         format!(

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -127,73 +127,56 @@ fn choose_session(args: &Args, config: &Config, world: &World, ids: &mut Ids) ->
     }
 }
 
+/// How the agent begins: the flags and the settings taken together.
+struct Character {
+    manner: Manner,
+    model: String,
+    mode: PermissionMode,
+    bypass: Bypass,
+}
+
+impl Character {
+    fn new(world: &World, args: &Args, settings: &Settings) -> Self {
+        let mode = match args.mode {
+            None if args.skip_permissions => PermissionMode::BypassPermissions,
+            None => settings.mode.unwrap_or_default(),
+            Some(mode) => mode,
+        };
+        let may_bypass = args.skip_permissions || mode == PermissionMode::BypassPermissions;
+        Self {
+            manner: manner(world, args),
+            model: args.model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned()),
+            mode,
+            bypass: if may_bypass { Bypass::Available } else { Bypass::Refused },
+        }
+    }
+}
+
 fn start(world: World, args: Args, config: Config, mut ids: Ids, chosen: Chosen) -> anyhow::Result<i32> {
     let scenario = Scenario::load(world.text("COOP_SIM_SCENARIO").as_deref())?;
     let mut settings = Settings::load(&config.folder, &world.cwd, args.settings.as_deref());
-    let manner = manner(&world, &args);
-    let bypass = if args.skip_permissions || args.mode == Some(PermissionMode::BypassPermissions) {
-        Bypass::Available
-    } else {
-        Bypass::Refused
-    };
-    let mode = match args.mode {
-        None if args.skip_permissions => PermissionMode::BypassPermissions,
-        None => settings.mode.unwrap_or_default(),
-        Some(mode) => mode,
-    };
-    let model = args.model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned());
+    let character = Character::new(&world, &args, &settings);
     let logs = config.logs(&world.cwd);
-    let asker = match manner {
-        Manner::Screen => Asker::Screen { notify_after: notify_after(&world) },
-        Manner::Pipe if args.prompts_on_stdio => Asker::Channel,
-        Manner::Pipe => Asker::Nobody,
-    };
-    let rules = Rules {
-        allow: rules(&args.allowed_tools, &mut settings.allow),
-        deny: rules(&args.disallowed_tools, &mut settings.deny),
-    };
-    let seed = |ids: &mut Ids| Ids::seeded(u64::from_str_radix(&ids.uuid()[..8], 16).unwrap_or_default());
-    let (face_ids, log_ids) = (seed(&mut ids), seed(&mut ids));
-    let face: Box<dyn Face> = match manner {
+    let (face, kind, entrypoint, asker): (Box<dyn Face>, _, _, _) = match character.manner {
         Manner::Screen => {
-            let menus = menus(&world, &config, &settings, mode);
-            let history = match chosen.opened {
-                Opened::Yes => tui::history(&logs.join(format!("{}.jsonl", chosen.session))),
-                Opened::No => Vec::new(),
-            };
-            let (cwd, model, prompt) = (world.cwd.clone(), model.clone(), args.prompt.clone());
-            Box::new(Tui::new(TuiSetup { cwd, model, mode, menus, prompt, history }))
+            let asker = Asker::Screen { notify_after: notify_after(&world) };
+            let menus = menus(&world, &config, &settings, character.mode);
+            (Box::new(screen(&world, &args, &character, &chosen, menus, &logs)), Kind::Interactive, "cli", asker)
         }
         Manner::Pipe => {
-            let lines = Lines {
-                ids: face_ids,
-                session: chosen.session.clone(),
-                cwd: world.cwd.clone(),
-                model: model.clone(),
-                mode,
-                mcp_servers: mcp_servers(&world, &args),
-                options: LineOptions {
-                    partial_messages: args.partial_messages,
-                    state_events: world.is_on("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"),
-                    prompts_on_stdio: args.prompts_on_stdio,
-                },
-            };
-            Box::new(Stream::new(lines, source(&args), args.output, bypass))
+            let asker = if args.prompts_on_stdio { Asker::Channel } else { Asker::Nobody };
+            (Box::new(stream(&world, &args, &character, &chosen, ids.split())), Kind::Print, "sdk-cli", asker)
         }
-    };
-    let (kind, entrypoint) = match manner {
-        Manner::Screen => (Kind::Interactive, "cli"),
-        Manner::Pipe => (Kind::Print, "sdk-cli"),
     };
     let log = LogBook::new(LogSetup {
         logs: logs.clone(),
         cwd: world.cwd.clone(),
         entrypoint,
-        model: model.clone(),
-        mode,
+        model: character.model.clone(),
+        mode: character.mode,
         session: chosen.session.clone(),
         opened: chosen.opened,
-        ids: log_ids,
+        ids: ids.split(),
     });
     let status = StatusFile::new(&config.folder, chosen.session.clone(), world.cwd.clone(), kind, io::now());
     let engine = Engine::new(Setup {
@@ -202,10 +185,13 @@ fn start(world: World, args: Args, config: Config, mut ids: Ids, chosen: Chosen)
         source: chosen.source,
         cwd: world.cwd.clone(),
         logs,
-        model,
-        mode,
-        bypass,
-        rules,
+        model: character.model,
+        mode: character.mode,
+        bypass: character.bypass,
+        rules: Rules {
+            allow: rules(&args.allowed_tools, &mut settings.allow),
+            deny: rules(&args.disallowed_tools, &mut settings.deny),
+        },
         scenario,
         asker,
         max_retries: world.text("CLAUDE_CODE_MAX_RETRIES").and_then(|count| count.parse().ok()),
@@ -222,9 +208,41 @@ fn start(world: World, args: Args, config: Config, mut ids: Ids, chosen: Chosen)
         cwd: world.cwd,
         stdin: world.stdin,
         stdout: world.stdout,
-        manner,
+        manner: character.manner,
         signals: world.signals,
     })
+}
+
+fn screen(world: &World, args: &Args, character: &Character, chosen: &Chosen, menus: Vec<Menu>, logs: &Path) -> Tui {
+    let history = match chosen.opened {
+        Opened::Yes => tui::history(&logs.join(format!("{}.jsonl", chosen.session))),
+        Opened::No => Vec::new(),
+    };
+    Tui::new(TuiSetup {
+        cwd: world.cwd.clone(),
+        model: character.model.clone(),
+        mode: character.mode,
+        menus,
+        prompt: args.prompt.clone(),
+        history,
+    })
+}
+
+fn stream(world: &World, args: &Args, character: &Character, chosen: &Chosen, ids: Ids) -> Stream {
+    let lines = Lines {
+        ids,
+        session: chosen.session.clone(),
+        cwd: world.cwd.clone(),
+        model: character.model.clone(),
+        mode: character.mode,
+        mcp_servers: mcp_servers(world, args),
+        options: LineOptions {
+            partial_messages: args.partial_messages,
+            state_events: world.is_on("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"),
+            prompts_on_stdio: args.prompts_on_stdio,
+        },
+    };
+    Stream::new(lines, source(args), args.output, character.bypass)
 }
 
 /// Without a terminal there is no screen, with or without `-p`.

@@ -154,6 +154,7 @@ impl Agent {
         match self.sidecar.ask("GET", "/api/v1/transcripts/catchup", "") {
             (200, Value::String(lines)) => lines,
             (200, only) => only.to_string(),
+            (503, _) => String::new(),
             other => panic!("no transcript: {other:?}"),
         }
     }
