@@ -123,12 +123,14 @@ impl<A: Agents> Follower<A> {
         Ok(pulse.ended.then(|| Seq(pulse.events.0.saturating_sub(1))))
     }
 
-    /// Waits for something new. Cancel safe. Returns nothing once the session is over and everything was told.
+    /// Waits for something new. Cancel safe. Returns nothing once everything was told and the session is over or the
+    /// server shuts down; what is left to tell then is told first, and without pauses.
     pub(crate) async fn next(&mut self) -> Result<Option<Item>, Error> {
         loop {
             if let Some(event) = self.pending.next() {
                 return Ok(Some(Item::Event(event)));
             }
+            let closing = self.app.shutdown.is_cancelled();
             let pulse = *self.feed.pulse.borrow_and_update();
             if self.needs_resync {
                 let dump = self.dump().await?;
@@ -144,7 +146,7 @@ impl<A: Agents> Follower<A> {
             }
             let output_pending = self.wants.output.is_some() && self.cursor < pulse.written;
             let screen_pending = self.wants.screen && self.screen != Some(pulse.screen);
-            if screen_pending && (self.screen_due <= Instant::now() || pulse.ended) {
+            if screen_pending && (self.screen_due <= Instant::now() || pulse.ended || closing) {
                 let screen = self.screen().await?;
                 self.screen = Some(screen.seq);
                 self.screen_due = Instant::now() + SCREEN_PACE;
@@ -158,7 +160,7 @@ impl<A: Agents> Follower<A> {
                 continue;
             }
             let wake_at = [output_pending.then(|| self.pause()).flatten(), screen_pending.then_some(self.screen_due)];
-            if !self.wait(wake_at.into_iter().flatten().min()).await {
+            if closing || !self.wait(wake_at.into_iter().flatten().min()).await {
                 return Ok(None);
             }
         }
@@ -166,13 +168,11 @@ impl<A: Agents> Follower<A> {
 
     /// Returns false once the session is over.
     async fn wait(&mut self, until: Option<Instant>) -> bool {
-        let changed = self.feed.pulse.changed();
-        match until {
-            Some(until) => tokio::select! {
-                changed = changed => changed.is_ok(),
-                () = sleep_until(until.into()) => true,
-            },
-            None => changed.await.is_ok(),
+        let soon = until.unwrap_or_else(Instant::now);
+        tokio::select! {
+            changed = self.feed.pulse.changed() => changed.is_ok(),
+            () = sleep_until(soon.into()), if until.is_some() => true,
+            () = self.app.shutdown.cancelled() => true,
         }
     }
 
@@ -205,7 +205,8 @@ impl<A: Agents> Follower<A> {
 
     /// Returns until when to wait, if it is worth waiting.
     fn pause(&self) -> Option<Instant> {
-        Some(self.paid_until).filter(|until| *until > Instant::now() + SHORTEST_PAUSE)
+        let paused = Some(self.paid_until).filter(|until| *until > Instant::now() + SHORTEST_PAUSE);
+        paused.filter(|_| !self.app.shutdown.is_cancelled())
     }
 
     async fn dump(&self) -> Result<Dump, Error> {

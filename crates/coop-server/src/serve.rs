@@ -14,6 +14,8 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+use tower::Layer;
 
 use crate::app::{App, Config};
 use crate::guard::{Peer, guard};
@@ -43,6 +45,13 @@ pub enum Surface {
     Api,
     /// Only the health check, without a token, for probes.
     Health,
+}
+
+/// A connection's place among those the server waits for when it ends. A connection that becomes a WebSocket leaves
+/// the task that accepted it and takes its place along.
+#[derive(Clone)]
+pub(crate) struct Place {
+    _waited_for: TaskTrackerToken,
 }
 
 /// Serves agents on any number of listeners.
@@ -120,7 +129,8 @@ async fn accept(
         };
         match accepted {
             Ok(stream) => {
-                let connection = serve(stream, router.clone(), shutdown.clone());
+                let place = Place { _waited_for: tasks.token() };
+                let connection = serve(stream, router.clone(), place, shutdown.clone());
                 tasks.spawn(async move {
                     connection.await;
                     drop(permit);
@@ -149,12 +159,12 @@ async fn next(listener: &Listener) -> io::Result<Box<dyn Stream>> {
     })
 }
 
-async fn serve(stream: Box<dyn Stream>, router: Router, shutdown: CancellationToken) {
+async fn serve(stream: Box<dyn Stream>, router: Router, place: Place, shutdown: CancellationToken) {
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT);
     builder.http2().timer(TokioTimer::new());
-    let connection =
-        builder.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(router)).into_owned();
+    let service = TowerToHyperService::new(Extension(place).layer(router));
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
     tokio::pin!(connection);
     let outcome = tokio::select! {
         outcome = connection.as_mut() => outcome,

@@ -60,30 +60,22 @@ impl<A: Agents> Service<A> {
         // Of a child that has exited, the exit is told once more, and with it the stream ends.
         let exited = Follower::last_event_of_exited(&self.0).map_err(status)?;
         let follower = Follower::new(&self.0, wants, exited).map_err(status)?;
-        let shutdown = self.0.shutdown.clone();
-        let items = stream::unfold((follower, convert), move |(mut follower, mut convert)| {
-            let shutdown = shutdown.clone();
-            async move {
-                loop {
-                    let item = tokio::select! {
-                        biased;
-                        item = follower.next() => item,
-                        () = shutdown.cancelled() => return None,
-                    };
-                    let ended = follower.pulse().ended;
-                    match item {
-                        Ok(Some(Item::Event(event))) if ended && is_exit(&event.body) => {
-                            let last = convert(Item::Event(event))?;
-                            return Some((Ok(last), (follower, convert)));
-                        }
-                        Ok(Some(item)) => {
-                            if let Some(message) = convert(item) {
-                                return Some((Ok(message), (follower, convert)));
-                            }
-                        }
-                        Ok(None) => return None,
-                        Err(error) => return Some((Err(status(error)), (follower, convert))),
+        let items = stream::unfold((follower, convert), |(mut follower, mut convert)| async move {
+            loop {
+                let item = follower.next().await;
+                let ended = follower.pulse().ended;
+                match item {
+                    Ok(Some(Item::Event(event))) if ended && is_exit(&event.body) => {
+                        let last = convert(Item::Event(event))?;
+                        return Some((Ok(last), (follower, convert)));
                     }
+                    Ok(Some(item)) => {
+                        if let Some(message) = convert(item) {
+                            return Some((Ok(message), (follower, convert)));
+                        }
+                    }
+                    Ok(None) => return None,
+                    Err(error) => return Some((Err(status(error)), (follower, convert))),
                 }
             }
         });
