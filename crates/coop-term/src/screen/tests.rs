@@ -133,6 +133,33 @@ fn styles_links_and_directories_are_known() {
     assert_snapshot!(shown.lines[0].ansi().escape_debug(), @r"\u{1b}[0;1;38;2;1;2;3mhi\u{1b}[0m \u{1b}[0m\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\\u{1b}[0m");
 }
 
+/// The parser hands a device control string on byte by byte, which looked like output, so that one without an end was
+/// kept whole; and so was a control sequence without an end that had a control in it now and then.
+#[test]
+fn sequences_without_an_end_cost_little() {
+    for (begin, middle, end) in [
+        (&b"\x1bPq"[..], &b"#0;2;0;0;0~\x07"[..], &b"\x1b\\"[..]),
+        (b"\x1b_G", b"AAAA", b"\x1b\\"),
+        (b"\x1b]52;c;", b"QUFB", b"\x07"),
+        (b"\x1b[", b"1;2\r", b"m"),
+        (b"\x1b(", b"(((\r", b"B"),
+    ] {
+        let mut original = screen(20, 2, begin);
+        for _ in 0..MAX_STRING {
+            original.feed(middle);
+            assert!(original.unfinished.capacity() <= 2 * (MAX_STRING + STRIDE), "{}", begin.escape_ascii());
+        }
+        let dump = original.dump();
+        assert!(dump.len() <= 2 * MAX_STRING, "{}", begin.escape_ascii());
+        let mut copy = screen(20, 2, &dump);
+        for screen in [&mut original, &mut copy] {
+            screen.feed(end);
+            screen.feed(b"after");
+            assert_eq!(text(screen), "after\n", "{}", begin.escape_ascii());
+        }
+    }
+}
+
 /// Bytes that look like what programs send: text, controls, sequences with plausible parameters.
 fn output() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
