@@ -89,6 +89,7 @@ impl Session {
         running.child.resize(size).map_err(|error| Error::internal(format!("cannot resize the terminal: {error}")))?;
         if size != self.screen.size() {
             self.screen.resize(size);
+            self.answer_queries();
             self.record(EventBody::Lifecycle(Lifecycle::Resized { size }));
             self.screen_changed();
         }

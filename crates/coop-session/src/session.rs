@@ -167,6 +167,7 @@ impl Session {
         let now = Instant::now();
         if self.frame_deadline.is_some_and(|deadline| deadline <= now) {
             self.screen.end_frame();
+            self.answer_queries();
             self.screen_changed();
         }
         if let Some(running) = &mut self.child {
@@ -247,10 +248,13 @@ impl Session {
         self.screen.end_frame();
         self.screen.feed(bytes);
         self.ring.push(bytes);
+        self.answer_queries();
         self.screen_changed();
     }
 
-    fn answer_queries(&mut self) {
+    /// Passes the terminal's answers on. To be called whenever the screen may have obeyed something; without a child
+    /// there is nobody to answer any more.
+    pub(crate) fn answer_queries(&mut self) {
         let answers = self.screen.take_replies();
         if answers.is_empty() || self.options.queries == Queries::Left {
             return;
@@ -309,6 +313,7 @@ impl Session {
         let exit = running.child.reap().ok().flatten().unwrap_or(Exit { code: None, signal: None });
         running.queue.fail(&Error::exited());
         self.screen.end_frame();
+        self.answer_queries();
         self.frame_deadline = None;
         tracing::info!(code = exit.code, signal = exit.signal, "child exited");
         self.told_exit(exit);

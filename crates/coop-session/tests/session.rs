@@ -258,6 +258,39 @@ async fn the_terminal_answers_and_resizes() {
     assert!(live.lifecycle().await.contains(&Lifecycle::Resized { size: screen.size }));
 }
 
+/// A frame's bytes are obeyed when it ends. Who asked within one that was ended for it got its answer only with the next
+/// output, which may be another child's.
+#[tokio::test]
+async fn a_query_in_a_frame_that_never_ends_is_answered() {
+    let ask =
+        "stty raw -echo min 1 time 0; printf '\\033[?2026h\\033[6n'; dd bs=1 count=6 2>/dev/null | od -An -c; cat";
+    let live = Live::run(ask).await;
+    live.see("033   [   1   ;   1   R").await;
+    // Resized meanwhile, the frame ends too.
+    let live = Live::run(ask).await;
+    live.see("\x1b[6n").await;
+    live.call(Request::Resize(Size::new(123, 45).expect("within bounds"))).await.expect("it can be resized");
+    live.see("033   [   1   ;   1   R").await;
+}
+
+#[tokio::test]
+async fn an_answer_to_one_child_does_not_reach_the_next() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = format!(
+        "if mkdir {}/first; then printf '\\033[?2026h\\033[6n'; exit; fi 2>/dev/null; \
+         stty raw -echo min 1 time 0; echo second; dd bs=1 count=1 2>/dev/null | od -An -c; cat",
+        folder.path().display()
+    );
+    let live = Live::run(&script).await;
+    live.ended().await;
+    live.call(Request::Restart).await.expect("it can be restarted");
+    let mut feed = live.handle.feed(live.handle.id()).expect("the session has a feed");
+    timeout(LIMIT, feed.pulse.wait_for(|pulse| !pulse.ended)).await.expect("in time").expect("the session goes on");
+    live.see("second").await;
+    live.write("x").await.expect("the second child lives");
+    live.see("\n   x").await;
+}
+
 #[tokio::test]
 async fn a_shutdown_reaches_children_that_ignore_hang_ups_and_their_jobs() {
     let mut options = options("trap '' HUP TERM; set -m; sleep 1000 & echo job $!; while :; do sleep 0.1; done");
