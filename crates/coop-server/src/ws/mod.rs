@@ -25,6 +25,7 @@ use crate::body::{MAX_BODY, Params};
 use crate::error::{Failure, mapping};
 use crate::follow::Follower;
 use crate::guard::{check_token, given_token};
+use crate::meter::Meter;
 use crate::serve::Place;
 use crate::wire::ClientMessage;
 
@@ -32,6 +33,8 @@ pub(crate) use self::message::Subscription;
 
 /// How long a client may take to bring its token.
 const AUTH_LIMIT: Duration = Duration::from_secs(10);
+/// What a client may send before it is let in: a token, and a frame around it.
+const BEFORE_AUTH: u64 = 16 * 1024;
 /// Clients send little, and this much is kept, and cleared, for each of them.
 const READ_BUFFER: usize = 4 * 1024;
 /// How long a client may take to answer our close.
@@ -55,9 +58,13 @@ pub(crate) async fn upgrade<A: Agents>(
         (Err(_), None) => Pass::Awaited,
         (Err(error), Some(_)) => Pass::Refused(error),
     };
+    let meter = place.as_ref().map(|Extension(place)| Arc::clone(&place.meter));
+    if let (Pass::Awaited, Some(meter)) = (&pass, &meter) {
+        meter.allow(BEFORE_AUTH);
+    }
     let upgrade = upgrade.max_message_size(MAX_BODY).max_frame_size(MAX_BODY).read_buffer_size(READ_BUFFER);
     Ok(upgrade.on_upgrade(move |socket| async move {
-        serve(app, socket, subscription, pass).await;
+        serve(app, socket, subscription, pass, meter).await;
         drop(place);
     }))
 }
@@ -68,7 +75,13 @@ enum Pass {
     Refused(Error),
 }
 
-async fn serve<A: Agents>(app: Arc<App<A>>, mut socket: WebSocket, subscription: Subscription, pass: Pass) {
+async fn serve<A: Agents>(
+    app: Arc<App<A>>,
+    mut socket: WebSocket,
+    subscription: Subscription,
+    pass: Pass,
+    meter: Option<Arc<Meter>>,
+) {
     let verdict = match pass {
         Pass::Given => Ok(()),
         Pass::Awaited => tokio::select! {
@@ -82,6 +95,9 @@ async fn serve<A: Agents>(app: Arc<App<A>>, mut socket: WebSocket, subscription:
         Ok(follower) => follower,
         Err(error) => return close(socket, &error).await,
     };
+    if let Some(meter) = meter {
+        meter.allow_all();
+    }
     app.ws_clients.fetch_add(1, Ordering::Relaxed);
     let (sink, mut stream) = socket.split();
     let (replies, waiting) = mpsc::channel(REPLIES);
