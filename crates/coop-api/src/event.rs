@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{AgentId, AgentState, Epoch, Seq, Size};
+use crate::{AgentId, AgentState, Epoch, Offset, Seq, Size};
 
 /// Something that happened, numbered without gaps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -16,6 +16,8 @@ pub struct Event {
     pub agent: AgentId,
     /// Which of the agent's runs it belongs to.
     pub run: Epoch,
+    /// Where the output ended when it happened.
+    pub offset: Offset,
     /// What happened.
     pub body: EventBody,
 }

@@ -1,5 +1,7 @@
 //! Following one agent with a cursor: what is new, in order, at the reader's own pace.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -41,12 +43,22 @@ pub(crate) enum From {
 
 /// Something new.
 pub(crate) enum Item {
-    Output { chunk: Arc<Chunk>, skip: usize },
-    Gap { from: Offset, to: Offset },
+    /// A part of a chunk, mostly all of it.
+    Output {
+        chunk: Arc<Chunk>,
+        part: Range<usize>,
+    },
+    Gap {
+        from: Offset,
+        to: Offset,
+    },
     Resync(Dump),
     Screen(Arc<Screen>),
     Event(Event),
-    Lagged { from: Seq, to: Seq },
+    Lagged {
+        from: Seq,
+        to: Seq,
+    },
 }
 
 pub(crate) struct Follower<A: Agents> {
@@ -59,7 +71,8 @@ pub(crate) struct Follower<A: Agents> {
     screen: Option<Seq>,
     screen_due: Instant,
     events: Seq,
-    pending: std::vec::IntoIter<Event>,
+    /// Events that wait for the output before them.
+    pending: VecDeque<Event>,
     /// What was sent so far is paid for until then.
     paid_until: Instant,
     share: Share,
@@ -103,7 +116,7 @@ impl<A: Agents> Follower<A> {
             screen_due: Instant::now(),
             // A number from before a restart of coop means nothing here: then everything is new.
             events: events_after.map_or(pulse.events, |after| if after > pulse.events { Seq(0) } else { after }),
-            pending: Vec::new().into_iter(),
+            pending: VecDeque::new(),
             paid_until: Instant::now(),
             share,
         })
@@ -127,11 +140,22 @@ impl<A: Agents> Follower<A> {
     /// server shuts down; what is left to tell then is told first, and without pauses.
     pub(crate) async fn next(&mut self) -> Result<Option<Item>, Error> {
         loop {
-            if let Some(event) = self.pending.next() {
-                return Ok(Some(Item::Event(event)));
-            }
             let closing = self.app.shutdown.is_cancelled();
             let pulse = *self.feed.pulse.borrow_and_update();
+            if self.wants.events && self.pending.is_empty() && self.events < pulse.events {
+                if let Some((from, to)) = self.load_events().await? {
+                    return Ok(Some(Item::Lagged { from, to }));
+                }
+            }
+            let output_pending = self.wants.output.is_some() && self.cursor < pulse.written;
+            let screen_pending = self.wants.screen && self.screen != Some(pulse.screen);
+            let screen_due = screen_pending && (self.screen_due <= Instant::now() || pulse.ended || closing);
+            // An exit follows also the last screen.
+            if (output_pending || !screen_due)
+                && let Some(event) = self.next_event()
+            {
+                return Ok(Some(Item::Event(event)));
+            }
             if self.needs_resync {
                 let dump = self.dump().await?;
                 self.needs_resync = false;
@@ -140,24 +164,15 @@ impl<A: Agents> Follower<A> {
             }
             if self.wants.output.is_some()
                 && self.pause().is_none()
-                && let Some(item) = self.read_output()
+                && let Some(item) = self.read_output(&pulse)
             {
                 return Ok(Some(item));
             }
-            let output_pending = self.wants.output.is_some() && self.cursor < pulse.written;
-            let screen_pending = self.wants.screen && self.screen != Some(pulse.screen);
-            if screen_pending && (self.screen_due <= Instant::now() || pulse.ended || closing) {
+            if screen_due {
                 let screen = self.screen().await?;
                 self.screen = Some(screen.seq);
                 self.screen_due = Instant::now() + SCREEN_PACE;
                 return Ok(Some(Item::Screen(screen)));
-            }
-            // Events come last, so that an exit follows the output before it.
-            if self.wants.events && self.events < pulse.events && !output_pending {
-                if let Some((from, to)) = self.load_events().await? {
-                    return Ok(Some(Item::Lagged { from, to }));
-                }
-                continue;
             }
             let wake_at = [output_pending.then(|| self.pause()).flatten(), screen_pending.then_some(self.screen_due)];
             if closing || !self.wait(wake_at.into_iter().flatten().min()).await {
@@ -176,7 +191,20 @@ impl<A: Agents> Follower<A> {
         }
     }
 
-    fn read_output(&mut self) -> Option<Item> {
+    /// Returns the next event if all the output before it was sent. Those before a resync are told first: what it shows
+    /// is newer.
+    fn next_event(&mut self) -> Option<Event> {
+        let waits = self.wants.output.is_some() && !self.needs_resync;
+        let due = self.pending.front().is_some_and(|event| !waits || event.offset <= self.cursor);
+        if due { self.pending.pop_front() } else { None }
+    }
+
+    /// Reads on, up to the next event. Events that are not loaded yet lie beyond the pulse.
+    fn read_output(&mut self, pulse: &Pulse) -> Option<Item> {
+        let limit = self.pending.front().map_or(pulse.written, |event| event.offset.min(pulse.written));
+        if self.cursor >= limit {
+            return None;
+        }
         match self.feed.tap.read(self.cursor) {
             Read::UpToDate => None,
             Read::Gap { from, to } => {
@@ -185,9 +213,10 @@ impl<A: Agents> Follower<A> {
                 Some(Item::Gap { from, to })
             }
             Read::Chunk { chunk, skip } => {
-                self.cursor = chunk.end();
-                self.pace(chunk.data.len() - skip);
-                Some(Item::Output { chunk, skip })
+                self.cursor = chunk.end().min(limit);
+                let part = skip..(self.cursor.0 - chunk.offset.0) as usize;
+                self.pace(part.len());
+                Some(Item::Output { chunk, part })
             }
         }
     }
@@ -222,7 +251,7 @@ impl<A: Agents> Follower<A> {
         if let Some(last) = page.events.last() {
             self.events = last.seq;
         }
-        self.pending = page.events.into_iter();
+        self.pending = page.events.into();
         Ok(page.lagged)
     }
 

@@ -342,7 +342,7 @@ impl Session {
     }
 
     pub(crate) fn record(&mut self, body: EventBody) {
-        self.log.push(self.epoch, body, SystemTime::now());
+        self.log.push(self.epoch, self.written(), body, SystemTime::now());
         self.publish();
     }
 

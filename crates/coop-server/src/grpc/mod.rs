@@ -178,9 +178,9 @@ impl<A: Agents> Coop for Service<A> {
         let wants = Wants { output: Some(Output { from, resync: false }), screen: false, events: true };
         let mut gap_from = None;
         self.follow(wants, move |item| match item {
-            Item::Output { chunk, skip } => Some(OutputChunk {
-                data: chunk.data.slice(skip..),
-                offset: chunk.offset.plus(skip).0,
+            Item::Output { chunk, part } => Some(OutputChunk {
+                offset: chunk.offset.plus(part.start).0,
+                data: chunk.data.slice(part),
                 gap_from: gap_from.take(),
             }),
             Item::Gap { from, .. } => {

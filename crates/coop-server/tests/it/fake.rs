@@ -92,6 +92,13 @@ impl Fake {
         });
     }
 
+    /// Joins all chunks to one.
+    pub(crate) fn join(&self) {
+        let mut kept = self.state.output.0.lock().expect("not poisoned");
+        let all: Vec<u8> = kept.0.iter().flat_map(|chunk| chunk.data.iter().copied()).collect();
+        kept.0 = vec![Arc::new(Chunk::new(Offset(kept.1 - all.len() as u64), all.into()))];
+    }
+
     /// Forgets the oldest chunk.
     pub(crate) fn forget(&self) {
         self.state.output.0.lock().expect("not poisoned").0.remove(0);
@@ -102,7 +109,8 @@ impl Fake {
             let mut events = self.state.events.lock().expect("not poisoned");
             let seq = Seq(events.len() as u64 + 1);
             let ts = "2026-01-01T00:00:00.000Z".to_owned();
-            events.push(Event { seq, id: format!("fake-{seq}"), ts, agent: id(), run: Epoch(1), body });
+            let offset = self.state.output.range().1;
+            events.push(Event { seq, id: format!("fake-{seq}"), ts, agent: id(), run: Epoch(1), offset, body });
             seq
         };
         self.state.pulse.send_modify(|pulse| pulse.events = seq);

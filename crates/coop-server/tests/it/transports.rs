@@ -371,7 +371,7 @@ async fn events_are_streamed_and_replayed_by_number() {
     assert_eq!(
         text,
         "id: 2\nevent: lifecycle\ndata: {\"seq\":2,\"id\":\"fake-2\",\"ts\":\"2026-01-01T00:00:00.000Z\",\"agent\":\"fake\",\"run\":1,\
-         \"body\":{\"kind\":\"lifecycle\",\"what\":\"exited\",\"code\":0,\"signal\":null}}\n\n"
+         \"offset\":0,\"body\":{\"kind\":\"lifecycle\",\"what\":\"exited\",\"code\":0,\"signal\":null}}\n\n"
     );
 }
 

@@ -74,6 +74,38 @@ async fn an_exit_follows_the_last_output() {
     assert_eq!(next_json(&mut socket).await, json!({"type":"exit","code":3,"signal":null}));
 }
 
+/// Events waited until all output was sent: after what was written later, and never while a child writes without end.
+#[tokio::test]
+async fn an_event_comes_between_the_output_before_it_and_after_it() {
+    let live = Live::start(None).await;
+    live.fake.write(b"be");
+    live.fake.write(b"fore");
+    let resized = |cols| Lifecycle::Resized { size: Size::new(cols, 24).expect("within bounds") };
+    live.fake.happen(EventBody::Lifecycle(resized(80)));
+    live.fake.write(b"after");
+    live.fake.happen(EventBody::Lifecycle(resized(90)));
+    live.fake.happen(EventBody::Lifecycle(resized(100)));
+    live.fake.write(b"last");
+    let mut socket = connect(&live, "mode=raw&offset=0&after=0").await;
+    let mut seen = Vec::new();
+    while seen.len() < 7 {
+        let message = next_json(&mut socket).await;
+        seen.push(message["offset"].as_u64().or(message["cols"].as_u64()).expect("output or a size"));
+    }
+    assert_eq!(seen, [0, 2, 80, 6, 90, 100, 11]);
+    // Also within what the ring has joined.
+    live.fake.join();
+    let mut socket = connect(&live, "mode=raw&offset=0&after=1").await;
+    for expected in [
+        json!({"type":"output","data":"YmVmb3JlYWZ0ZXI=","offset":0}),
+        json!({"type":"resize","cols":90,"rows":24}),
+        json!({"type":"resize","cols":100,"rows":24}),
+        json!({"type":"output","data":"bGFzdA==","offset":11}),
+    ] {
+        assert_eq!(next_json(&mut socket).await, expected);
+    }
+}
+
 /// The child's exit ends coop, and with it the server. A client that was behind lost the output it had not been sent
 /// yet and the exit, because the server's end overtook them and no task that serves a WebSocket was waited for.
 #[tokio::test]
