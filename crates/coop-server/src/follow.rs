@@ -140,7 +140,10 @@ impl<A: Agents> Follower<A> {
     /// server shuts down; what is left to tell then is told first, and without pauses.
     pub(crate) async fn next(&mut self) -> Result<Option<Item>, Error> {
         loop {
+            // One clock for the whole turn: what is not due by it must be waited for by it.
+            let now = Instant::now();
             let closing = self.app.shutdown.is_cancelled();
+            let pause = if closing { None } else { self.pause(now) };
             let pulse = *self.feed.pulse.borrow_and_update();
             if self.wants.events && self.pending.is_empty() && self.events < pulse.events {
                 if let Some((from, to)) = self.load_events().await? {
@@ -149,7 +152,7 @@ impl<A: Agents> Follower<A> {
             }
             let output_pending = self.wants.output.is_some() && self.cursor < pulse.written;
             let screen_pending = self.wants.screen && self.screen != Some(pulse.screen);
-            let screen_due = screen_pending && (self.screen_due <= Instant::now() || pulse.ended || closing);
+            let screen_due = screen_pending && (self.screen_due <= now || pulse.ended || closing);
             // An exit follows also the last screen.
             if (output_pending || !screen_due)
                 && let Some(event) = self.next_event()
@@ -163,7 +166,7 @@ impl<A: Agents> Follower<A> {
                 return Ok(Some(Item::Resync(dump)));
             }
             if self.wants.output.is_some()
-                && self.pause().is_none()
+                && pause.is_none()
                 && let Some(item) = self.read_output(&pulse)
             {
                 return Ok(Some(item));
@@ -174,7 +177,7 @@ impl<A: Agents> Follower<A> {
                 self.screen_due = Instant::now() + SCREEN_PACE;
                 return Ok(Some(Item::Screen(screen)));
             }
-            let wake_at = [output_pending.then(|| self.pause()).flatten(), screen_pending.then_some(self.screen_due)];
+            let wake_at = [pause.filter(|_| output_pending), screen_pending.then_some(self.screen_due)];
             if closing || !self.wait(wake_at.into_iter().flatten().min()).await {
                 return Ok(None);
             }
@@ -233,9 +236,8 @@ impl<A: Agents> Follower<A> {
     }
 
     /// Returns until when to wait, if it is worth waiting.
-    fn pause(&self) -> Option<Instant> {
-        let paused = Some(self.paid_until).filter(|until| *until > Instant::now() + SHORTEST_PAUSE);
-        paused.filter(|_| !self.app.shutdown.is_cancelled())
+    fn pause(&self, now: Instant) -> Option<Instant> {
+        Some(self.paid_until).filter(|until| *until > now + SHORTEST_PAUSE)
     }
 
     async fn dump(&self) -> Result<Dump, Error> {
