@@ -68,6 +68,7 @@ pub(crate) struct Follower<A: Agents> {
     wants: Wants,
     cursor: Offset,
     needs_resync: bool,
+    /// The newest screen that was sent.
     screen: Option<Seq>,
     screen_due: Instant,
     events: Seq,
@@ -151,7 +152,7 @@ impl<A: Agents> Follower<A> {
                 }
             }
             let output_pending = self.wants.output.is_some() && self.cursor < pulse.written;
-            let screen_pending = self.wants.screen && self.screen != Some(pulse.screen);
+            let screen_pending = self.wants.screen && self.screen < Some(pulse.screen);
             let screen_due = screen_pending && (self.screen_due <= now || pulse.ended || closing);
             // An exit follows also the last screen.
             if (output_pending || !screen_due)
@@ -173,7 +174,8 @@ impl<A: Agents> Follower<A> {
             }
             if screen_due {
                 let screen = self.screen().await?;
-                self.screen = Some(screen.seq);
+                // It may be newer than the pulse.
+                self.screen = Some(screen.seq.max(pulse.screen));
                 self.screen_due = Instant::now() + SCREEN_PACE;
                 return Ok(Some(Item::Screen(screen)));
             }

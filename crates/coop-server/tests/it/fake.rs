@@ -55,7 +55,7 @@ impl Tap for Output {
 impl Fake {
     pub(crate) fn new() -> Self {
         let output = Arc::new(Output::default());
-        let pulse = Pulse { written: Offset(0), screen: Seq(1), events: Seq(0), size: Size::DEFAULT, ended: false };
+        let pulse = Pulse { written: Offset(0), screen: Seq(42), events: Seq(0), size: Size::DEFAULT, ended: false };
         let (pulse, heard) = watch::channel(pulse);
         let tap: Arc<dyn Tap> = Arc::clone(&output) as _;
         let state = State {
