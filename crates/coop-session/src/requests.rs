@@ -150,8 +150,8 @@ impl Session {
     }
 
     fn dump(&mut self) -> Dump {
-        let offset = self.screen.snapshot().offset;
-        Dump { data: self.screen.dump().into(), offset, size: self.screen.size() }
+        // With an open frame's bytes, which may be more than the ring keeps.
+        Dump { data: self.screen.dump().into(), offset: self.written(), size: self.screen.size() }
     }
 
     fn report(&self) -> AgentReport {

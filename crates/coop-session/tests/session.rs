@@ -291,6 +291,23 @@ async fn an_answer_to_one_child_does_not_reach_the_next() {
     live.see("\n   x").await;
 }
 
+/// A dump ended before a frame that was still open. With a frame longer than the ring nobody could follow from there:
+/// what came next was a gap, the gap asked for a dump, and so on without end.
+#[tokio::test]
+async fn a_dump_can_be_followed_also_within_a_long_frame() {
+    let mut options =
+        options("stty raw -echo; printf '\\033[?2026h'; head -c 100000 /dev/zero | tr '\\0' x; printf end; cat");
+    options.ring = 4096;
+    let live = Live::with(options).await;
+    let feed = live.handle.feed(live.handle.id()).expect("the session has a feed");
+    timeout(LIMIT, feed.pulse.clone().wait_for(|pulse| pulse.written >= Offset(100_000)))
+        .await
+        .expect("in time")
+        .expect("it goes on");
+    let Ok(Reply::Dump(dump)) = live.call(Request::Dump).await else { panic!("no dump") };
+    assert!(!matches!(feed.tap.read(dump.offset), Read::Gap { .. }), "{}", dump.offset);
+}
+
 #[tokio::test]
 async fn a_shutdown_reaches_children_that_ignore_hang_ups_and_their_jobs() {
     let mut options = options("trap '' HUP TERM; set -m; sleep 1000 & echo job $!; while :; do sleep 0.1; done");

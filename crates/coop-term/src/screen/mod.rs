@@ -188,12 +188,13 @@ impl Screen {
     }
 
     /// Returns control sequences that make a fresh terminal of this size show and do the same, also with what follows:
-    /// they end with the sequence or character that has begun and is not complete.
+    /// they end with the frame, sequence or character that has begun and is not complete.
     pub fn dump(&mut self) -> Vec<u8> {
         self.settle();
         let mut dump = self.performer.term.dump().into_bytes();
-        if self.frame.is_some() {
+        if let Some(frame) = &self.frame {
             dump.extend_from_slice(b"\x1b[?2026h");
+            dump.extend_from_slice(frame);
         } else if let Some(kind) = self.skipping {
             // A string whose beginning we dropped; the reader drops it too.
             dump.extend_from_slice(match kind {

@@ -255,6 +255,28 @@ proptest! {
     }
 
     #[test]
+    fn a_dump_within_a_frame_goes_on_as_the_original(before in output(), frame in output(), after in output()) {
+        let mut original = screen(20, 6, &before);
+        original.end_frame();
+        // Whatever is unfinished before the frame would swallow its beginning.
+        original.feed(b"\x18\x1b[?2026h");
+        original.feed(&frame);
+        let mut copy = screen(20, 6, &original.dump());
+        prop_assert_eq!(copy.frame_is_open(), original.frame_is_open());
+        original.end_frame();
+        copy.end_frame();
+        let known = |bytes: &[u8]| !bytes.windows(2).any(|pair| matches!(pair, b"\x1b8" | b"\x1bM"))
+            && !bytes.iter().any(|byte| matches!(byte, b'u' | b'l' | b'b' | b'o' | b'n' | b'r' | b'p' | b'*' | b'+'));
+        if known(&frame) && known(&after) {
+            original.feed(&after);
+            copy.feed(&after);
+            original.end_frame();
+            copy.end_frame();
+            prop_assert_eq!(look(&mut copy), look(&mut original));
+        }
+    }
+
+    #[test]
     fn resizing_never_panics(bytes in output(), sizes in prop::collection::vec((2_u32..80, 1_u32..30), 1..12)) {
         let mut screen = screen(20, 6, &bytes);
         for (cols, rows) in sizes {
