@@ -76,17 +76,22 @@ pub(crate) struct Follower<A: Agents> {
     pending: VecDeque<Event>,
     /// What was sent so far is paid for until then.
     paid_until: Instant,
-    share: Share,
 }
 
-/// One of those who share the bandwidth.
-struct Share(Option<Arc<AtomicUsize>>);
+/// One of those who share the bandwidth: a follower that asks for output, and not one that is still being sent the last
+/// piece, which may take for ever.
+struct Share(Arc<AtomicUsize>);
+
+impl Share {
+    fn take(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
+    }
+}
 
 impl Drop for Share {
     fn drop(&mut self) {
-        if let Some(count) = &self.0 {
-            count.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -100,10 +105,6 @@ impl<A: Agents> Follower<A> {
             Some(From::Offset(offset)) => within(offset, &pulse)?,
             Some(From::Now) | None => pulse.written,
         };
-        let share = Share(wants.output.map(|_| {
-            app.followers.fetch_add(1, Ordering::Relaxed);
-            Arc::clone(&app.followers)
-        }));
         // So that there is something to say at once.
         feed.pulse.mark_changed();
         Ok(Self {
@@ -119,7 +120,6 @@ impl<A: Agents> Follower<A> {
             events: events_after.map_or(pulse.events, |after| if after > pulse.events { Seq(0) } else { after }),
             pending: VecDeque::new(),
             paid_until: Instant::now(),
-            share,
         })
     }
 
@@ -140,6 +140,7 @@ impl<A: Agents> Follower<A> {
     /// Waits for something new. Cancel safe. Returns nothing once everything was told and the session is over or the
     /// server shuts down; what is left to tell then is told first, and without pauses.
     pub(crate) async fn next(&mut self) -> Result<Option<Item>, Error> {
+        let _share = self.wants.output.map(|_| Share::take(&self.app.followers));
         loop {
             // One clock for the whole turn: what is not due by it must be waited for by it.
             let now = Instant::now();
@@ -228,8 +229,8 @@ impl<A: Agents> Follower<A> {
 
     /// Makes this follower's next piece wait for its share of the bandwidth.
     fn pace(&mut self, sent: usize) {
-        let sharers = self.share.0.as_ref().map_or(1, |count| count.load(Ordering::Relaxed)) as u64;
-        if sharers == 1 {
+        let sharers = self.app.followers.load(Ordering::Relaxed) as u64;
+        if sharers <= 1 {
             return;
         }
         let cost = Duration::from_nanos(sent as u64 * sharers * 1_000_000_000 / BANDWIDTH);
@@ -274,4 +275,71 @@ fn within(offset: Offset, pulse: &Pulse) -> Result<Offset, Error> {
         return Err(Error::bad_request(format!("the output ends at {}; {offset} lies beyond it", pulse.written)));
     }
     Ok(offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use coop_api::{Size, Tap};
+    use futures_util::poll;
+    use tokio::sync::watch;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::app::Config;
+
+    /// An agent that has written a lot.
+    struct Flood(Feed);
+
+    struct Endless;
+
+    const WRITTEN: Offset = Offset(1 << 40);
+
+    impl Tap for Endless {
+        fn read(&self, from: Offset) -> Read {
+            Read::Chunk { chunk: Arc::new(Chunk::new(from, vec![b'x'; 1 << 20].into())), skip: 0 }
+        }
+
+        fn range(&self) -> (Offset, Offset) {
+            (Offset(0), WRITTEN)
+        }
+    }
+
+    impl Agents for Flood {
+        fn list(&self) -> Vec<AgentId> {
+            vec![AgentId("flood".into())]
+        }
+
+        async fn call(&self, _: &AgentId, _: Request) -> Result<Reply, Error> {
+            Err(Error::internal("not asked in these tests"))
+        }
+
+        fn feed(&self, _: &AgentId) -> Result<Feed, Error> {
+            Ok(self.0.clone())
+        }
+    }
+
+    #[tokio::test]
+    async fn only_those_who_take_output_share_the_bandwidth() {
+        let pulse = Pulse { written: WRITTEN, screen: Seq(0), events: Seq(0), size: Size::DEFAULT, ended: false };
+        let (_alive, pulse) = watch::channel(pulse);
+        let flood = Flood(Feed { pulse, tap: Arc::new(Endless) });
+        let app = Arc::new(App::new(flood, Config::default(), CancellationToken::new()));
+        let output = Some(Output { from: From::Offset(Offset(0)), resync: false });
+        let wants = Wants { output, screen: false, events: false };
+        let follow = || Follower::new(&app, wants, None).expect("it can be followed");
+        let (mut reader, mut other) = (follow(), follow());
+        let held_back = |follower: &Follower<Flood>| follower.paid_until > Instant::now();
+        // Its piece is on its way, and never arrives.
+        assert!(other.next().await.is_ok());
+        for _ in 0..100 {
+            assert!(reader.next().await.is_ok());
+            assert!(!held_back(&reader));
+        }
+        // Now it has arrived, and the other waits for its next.
+        other.paid_until = Instant::now() + Duration::from_secs(1000);
+        let mut asking = std::pin::pin!(other.next());
+        assert!(poll!(asking.as_mut()).is_pending());
+        assert!(reader.next().await.is_ok());
+        assert!(held_back(&reader));
+    }
 }
