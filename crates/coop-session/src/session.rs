@@ -24,6 +24,8 @@ const READ: usize = 4096;
 const FRAME_PATIENCE: Duration = Duration::from_millis(150);
 /// How long the output of an ended child is waited for when another process still has its terminal open.
 const DRAIN: Duration = Duration::from_millis(50);
+/// How much is read then at least, if there is so much: more than the kernel keeps of what a terminal was written.
+const LAST_WORDS: usize = 2 * BATCH;
 
 pub(crate) struct Session {
     pub(crate) options: Options,
@@ -109,7 +111,9 @@ impl Session {
                 Wake::Mail(Some(mail)) => self.handle(mail),
                 // Every handle is gone: nobody can watch or steer the child any more.
                 Wake::Mail(None) => self.begin_stop(AfterStop::ShutDown),
-                Wake::Readable => self.read(),
+                Wake::Readable => {
+                    self.read();
+                }
                 Wake::Writable => self.write(),
                 Wake::Ended => self.child_ended(),
                 Wake::Deadline => self.deadline_passed(),
@@ -173,6 +177,7 @@ impl Session {
         if let Some(running) = &mut self.child {
             running.queue.tell_impatient(now);
             if running.drain_until.is_some_and(|deadline| deadline <= now) {
+                self.read_last_words();
                 self.finish_child();
             }
         }
@@ -214,8 +219,21 @@ impl Session {
         self.publish();
     }
 
-    fn read(&mut self) {
-        let Some(running) = &mut self.child else { return };
+    /// Reads what the child wrote before it ended, however late we come to it. Who still has the terminal open may write
+    /// without end, and is not listened to any longer.
+    fn read_last_words(&mut self) {
+        let mut read = 0;
+        while read < LAST_WORDS {
+            match self.read() {
+                0 => return,
+                more => read += more,
+            }
+        }
+    }
+
+    /// Reads what there is, but not for long, and returns how much that was.
+    fn read(&mut self) -> usize {
+        let Some(running) = &mut self.child else { return 0 };
         let mut filled = 0;
         while filled < BATCH && !running.at_end && (filled == 0 || self.mail.is_empty()) {
             match running.child.read(&mut self.buffer[filled..]) {
@@ -241,6 +259,7 @@ impl Session {
         if finished {
             self.finish_child();
         }
+        filled
     }
 
     /// Takes in bytes that no child wrote.
