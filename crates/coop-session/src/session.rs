@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use coop_api::{AgentState, Epoch, Error, ErrorCode, EventBody, Lifecycle, Offset, Pulse, Seq};
-use coop_term::{Child, ChildEvent, Exit, Output, Ring, Screen, SpawnError, Target, Wants};
+use coop_term::{Child, ChildEvent, Exit, FrameId, Output, Ring, Screen, SpawnError, Target, Wants};
 use rustix::process::Signal;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep_until;
@@ -20,8 +20,6 @@ use crate::stop::Stop;
 const BATCH: usize = 64 * 1024;
 /// What the kernel gives at once, at most.
 const READ: usize = 4096;
-/// How long a synchronized frame may take; terminals agree on about this much.
-const FRAME_PATIENCE: Duration = Duration::from_millis(150);
 /// How long the output of an ended child is waited for when another process still has its terminal open.
 const DRAIN: Duration = Duration::from_millis(50);
 /// How much is read then at least, if there is so much: more than the kernel keeps of what a terminal was written.
@@ -43,7 +41,7 @@ pub(crate) struct Session {
     mail: mpsc::Receiver<Mail>,
     /// What is read into.
     buffer: Vec<u8>,
-    frame_deadline: Option<Instant>,
+    frame_deadline: Option<(FrameId, Instant)>,
     last_activity: Instant,
     /// Set while the child is being ended, with what comes then.
     stop: Option<(Stop, AfterStop)>,
@@ -156,7 +154,7 @@ impl Session {
         let running = self.child.as_ref();
         let idle = self.options.idle_timeout.filter(|_| self.stop.is_none()).map(|after| self.last_activity + after);
         [
-            self.frame_deadline,
+            self.frame_deadline.map(|(_, deadline)| deadline),
             running.and_then(|running| running.queue.deadline()),
             running.and_then(|running| running.drain_until),
             self.stop.as_ref().and_then(|(stop, _)| stop.deadline()),
@@ -169,7 +167,7 @@ impl Session {
 
     fn deadline_passed(&mut self) {
         let now = Instant::now();
-        if self.frame_deadline.is_some_and(|deadline| deadline <= now) {
+        if self.frame_deadline.is_some_and(|(_, deadline)| deadline <= now) {
             self.screen.end_frame();
             self.answer_queries();
             self.screen_changed();
@@ -285,11 +283,10 @@ impl Session {
     }
 
     pub(crate) fn screen_changed(&mut self) {
-        self.frame_deadline = match (self.screen.frame_is_open(), self.frame_deadline) {
-            (false, _) => None,
-            (true, None) => Some(Instant::now() + FRAME_PATIENCE),
-            (true, known) => known,
-        };
+        self.frame_deadline = self.screen.open_frame().map(|frame| match self.frame_deadline {
+            Some((known, deadline)) if known == frame => (known, deadline),
+            _ => (frame, Instant::now() + Screen::FRAME_PATIENCE),
+        });
         self.publish();
     }
 

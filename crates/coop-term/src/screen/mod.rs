@@ -22,6 +22,7 @@ mod view;
 use std::mem;
 use std::str;
 use std::sync::Arc;
+use std::time::Duration;
 
 use coop_api::{Line, Memo, Modes, Offset, Seq, Size};
 use memchr::memmem;
@@ -61,11 +62,16 @@ pub struct Screen {
     skipping: Option<StringKind>,
     /// The bytes of a synchronized frame that has not ended.
     frame: Option<Vec<u8>>,
+    last_frame: FrameId,
     size: Size,
     seq: Seq,
     offset: Offset,
     shown: Option<Arc<coop_api::Screen>>,
 }
+
+/// Tells the synchronized frames of one screen apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameId(u64);
 
 /// The control strings, told apart by what ends them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +93,7 @@ impl Screen {
             unfinished: Vec::new(),
             skipping: None,
             frame: None,
+            last_frame: FrameId(0),
             size,
             seq: Seq::default(),
             offset: Offset::default(),
@@ -114,9 +121,12 @@ impl Screen {
         mem::take(&mut self.performer.term.replies)
     }
 
-    /// Tells whether a synchronized frame has begun and not ended.
-    pub fn frame_is_open(&self) -> bool {
-        self.frame.is_some()
+    /// How long a synchronized frame may take before [`Self::end_frame`]; terminals agree on about this much.
+    pub const FRAME_PATIENCE: Duration = Duration::from_millis(150);
+
+    /// Returns the synchronized frame that has begun and not ended.
+    pub fn open_frame(&self) -> Option<FrameId> {
+        self.frame.as_ref().map(|_| self.last_frame)
     }
 
     /// Shows an unfinished frame as far as it came. To be called when it takes too long.
@@ -315,6 +325,7 @@ impl Screen {
         }
         if mem::take(&mut self.performer.frame_began) {
             self.frame = Some(Vec::new());
+            self.last_frame.0 += 1;
         }
         used
     }
@@ -439,7 +450,7 @@ impl Screen {
     fn print_plain(&mut self, mut text: &[u8]) {
         while !text.is_empty() {
             let term = &self.performer.term;
-            if !self.backlog.is_empty() || term.is_at_blank_bottom() {
+            if !self.backlog.is_empty() || term.scrolls_with_plain_lines() {
                 let taken = self.backlog.take_in(text, term.cols(), term.most_lines());
                 text = &text[taken..];
             }

@@ -310,7 +310,7 @@ impl Terminal {
     }
 
     /// Tells whether a line of plain text would just be printed as it is and scroll the screen by one row.
-    pub(super) fn is_at_blank_bottom(&self) -> bool {
+    pub(super) fn scrolls_with_plain_lines(&self) -> bool {
         self.row() + 1 == self.rows()
             && self.col() == 0
             && (self.top, self.bottom + 1) == (0, self.rows())

@@ -71,12 +71,12 @@ fn the_title_is_never_typed_back() {
 #[test]
 fn a_synchronized_frame_is_shown_whole_or_not_at_all() {
     let mut screen = screen(10, 2, b"before\x1b[?2026h\x1b[H\x1b[2Jafter");
-    assert!(screen.frame_is_open());
+    assert!(screen.open_frame().is_some());
     assert_eq!(text(&mut screen), "before\n");
     screen.feed(b"wards\x1b[?20");
     assert_eq!(text(&mut screen), "before\n");
     screen.feed(b"26l!");
-    assert!(!screen.frame_is_open());
+    assert!(screen.open_frame().is_none());
     assert_eq!(text(&mut screen), "afterwards\n!");
 }
 
@@ -131,6 +131,17 @@ fn styles_links_and_directories_are_known() {
     let shown = screen.snapshot();
     assert_eq!(shown.cwd.as_deref(), Some("/tmp/a b"));
     assert_snapshot!(shown.lines[0].ansi().escape_debug(), @r"\u{1b}[0;1;38;2;1;2;3mhi\u{1b}[0m \u{1b}[0m\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\\u{1b}[0m");
+}
+
+/// A frame that began in the same read as the one before it ended inherited what was left of that one's patience.
+#[test]
+fn the_next_frame_is_another_one() {
+    let mut screen = screen(20, 2, b"\x1b[?2026hone");
+    let first = screen.open_frame();
+    screen.feed(b"...");
+    assert_eq!(screen.open_frame(), first);
+    screen.feed(b"\x1b[?2026l\x1b[?2026htwo");
+    assert!(first.is_some() && screen.open_frame().is_some() && screen.open_frame() != first);
 }
 
 /// The parser hands a device control string on byte by byte, which looked like output, so that one without an end was
@@ -262,7 +273,7 @@ proptest! {
         original.feed(b"\x18\x1b[?2026h");
         original.feed(&frame);
         let mut copy = screen(20, 6, &original.dump());
-        prop_assert_eq!(copy.frame_is_open(), original.frame_is_open());
+        prop_assert_eq!(copy.open_frame().is_some(), original.open_frame().is_some());
         original.end_frame();
         copy.end_frame();
         let known = |bytes: &[u8]| !bytes.windows(2).any(|pair| matches!(pair, b"\x1b8" | b"\x1bM"))

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use coop_api::Size;
+use coop_term::{FrameId, Screen};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
 use tokio::io::AsyncReadExt;
@@ -31,8 +32,6 @@ use crate::client::{Client, WebSocket};
 
 /// Painted at most this often.
 const FRAME: Duration = Duration::from_millis(16);
-/// A frame that takes longer is shown as far as it came.
-const FRAME_PATIENCE: Duration = Duration::from_millis(150);
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(5);
 
@@ -160,7 +159,7 @@ async fn watch(
     let mut view = View::default();
     let mut paint_at: Option<Instant> = None;
     let mut painted = Instant::now();
-    let mut frame_until: Option<Instant> = None;
+    let mut frame_until: Option<(FrameId, Instant)> = None;
     let mut exited: Option<i32> = None;
     painter.forget();
     painter.status(String::new());
@@ -181,8 +180,11 @@ async fn watch(
                 match news {
                     News::Nothing => {}
                     News::Shown => {
-                        let open = view.screen().is_some_and(|screen| screen.frame_is_open());
-                        frame_until = open.then(|| frame_until.unwrap_or_else(|| Instant::now() + FRAME_PATIENCE));
+                        let open = view.screen().and_then(|screen| screen.open_frame());
+                        frame_until = open.map(|frame| match frame_until {
+                            Some((known, until)) if known == frame => (known, until),
+                            _ => (frame, Instant::now() + Screen::FRAME_PATIENCE),
+                        });
                         paint_at = paint_at.or(Some(painted + FRAME));
                     }
                     News::Said(text) => {
@@ -219,7 +221,7 @@ async fn watch(
                     paint_at = paint_at.or(Some(Instant::now()));
                 }
             },
-            () = sleep_until(frame_until.unwrap_or_else(Instant::now)), if frame_until.is_some() => {
+            () = sleep_until(frame_until.map_or_else(Instant::now, |(_, until)| until)), if frame_until.is_some() => {
                 frame_until = None;
                 if let Some(screen) = view.screen() {
                     screen.end_frame();
