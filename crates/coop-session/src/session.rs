@@ -277,7 +277,7 @@ impl Session {
             return;
         }
         if let Some(running) = &mut self.child {
-            running.queue.push_answer(answers);
+            running.queue.push_answer(&answers);
             self.write();
         }
     }
