@@ -144,6 +144,35 @@ fn the_next_frame_is_another_one() {
     assert!(first.is_some() && screen.open_frame().is_some() && screen.open_frame() != first);
 }
 
+/// Links that nothing shows any more were kept until there were 65,535 of them, each as long as a link may be.
+#[test]
+fn links_are_forgotten_with_the_text_that_had_them() {
+    let mut screen = Screen::new(size(20, 6));
+    let long = "x".repeat(2000);
+    for n in 0..20_000 {
+        screen.feed(format!("\x1b]8;;http://{n}/{long}\x07{n}\x1b]8;;\x07\r\n").as_bytes());
+        assert!(screen.performer.term.extras.len() <= 3000, "{n}");
+    }
+    let last = screen.snapshot().lines[4].ansi();
+    assert!(last.contains("http://19999/"), "{last}");
+}
+
+#[test]
+fn more_looks_than_there_is_room_for_are_left_out_and_there_is_room_again() {
+    let mut screen = Screen::new(size(100, 50));
+    for n in 0..100_000 {
+        screen.feed(format!("\x1b[58;2;{};{};{}mx", n >> 16, (n >> 8) & 255, n & 255).as_bytes());
+    }
+    assert!(screen.performer.term.extras.len() <= 65_535);
+    screen.feed(b"\x1bc");
+    for n in 0..5000 {
+        screen.feed(format!("\x1b[58;5;{}mx\x1b]8;;http://{n}\x07", n & 255).as_bytes());
+    }
+    screen.feed(b"\r\x1b]8;;http://seen\x07y");
+    let shown = screen.snapshot();
+    assert!(shown.lines.iter().any(|line| line.ansi().contains("http://seen")));
+}
+
 /// The parser hands a device control string on byte by byte, which looked like output, so that one without an end was
 /// kept whole; and so was a control sequence without an end that had a control in it now and then.
 #[test]
