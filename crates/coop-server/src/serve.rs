@@ -9,9 +9,10 @@ use coop_api::Agents;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use rustix::net::sockopt;
 use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -34,6 +35,9 @@ const HEAD_LIMIT: Duration = Duration::from_secs(30);
 /// The length of HTTP/2's preface. Until so much has come we may not know which HTTP a client speaks, and then neither
 /// one's own time limit runs.
 const PREFACE: u64 = 24;
+/// A client silent for this long is asked by its HTTP/2 or its TCP whether it still lives; silent for as long again, it
+/// is taken for dead. So is one that takes nothing of what it was sent for all this time.
+const PING_AFTER: Duration = Duration::from_secs(30);
 /// How long to wait after an accept that failed, which is when the process has no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -165,16 +169,27 @@ async fn next(listener: &Listener) -> io::Result<Box<dyn Stream>> {
             let (stream, _) = listener.accept().await?;
             // Keystrokes are small and must not wait for each other.
             stream.set_nodelay(true)?;
+            notice_death(&stream)?;
             Box::new(stream)
         }
         Listener::Unix(listener) => Box::new(listener.accept().await?.0),
     })
 }
 
+/// Lets the system end a connection whose client is gone without a word, whatever it is used for.
+fn notice_death(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, PING_AFTER)?;
+    sockopt::set_tcp_keepintvl(stream, PING_AFTER / 3)?;
+    sockopt::set_tcp_keepcnt(stream, 3)?;
+    sockopt::set_tcp_user_timeout(stream, 2 * PING_AFTER.as_millis() as u32)?;
+    Ok(())
+}
+
 async fn serve(stream: Box<dyn Stream>, router: Router, place: Place, shutdown: CancellationToken) {
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT);
-    builder.http2().timer(TokioTimer::new());
+    builder.http2().timer(TokioTimer::new()).keep_alive_interval(PING_AFTER).keep_alive_timeout(PING_AFTER);
     let meter = Arc::clone(&place.meter);
     let stream = Metered::new(stream, Arc::clone(&meter));
     let service = TowerToHyperService::new(Extension(place).layer(router));
@@ -203,7 +218,6 @@ async fn serve(stream: Box<dyn Stream>, router: Router, place: Place, shutdown: 
 mod tests {
     use coop_api::{AgentId, Error, Feed, Reply, Request};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpStream;
     use tokio::time::Instant;
 
     use super::*;
@@ -254,6 +268,17 @@ mod tests {
         next.read_exact(&mut answer).await.expect("an answer");
         assert_eq!(&answer, b"HTTP/1.1 401");
         assert!(begin.elapsed() >= Duration::from_secs(10), "after {:?}", begin.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_answer_a_ping_is_cut_off() {
+        let (_server, address) = narrow().await;
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        // The preface and empty settings.
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.expect("it is open");
+        let mut answer = Vec::new();
+        let end = tokio::time::timeout(4 * PING_AFTER, stream.read_to_end(&mut answer)).await;
+        assert!(end.is_ok(), "it keeps its place");
     }
 
     #[tokio::test(start_paused = true)]
