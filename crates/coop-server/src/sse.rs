@@ -41,7 +41,9 @@ pub(crate) async fn events<A: Agents>(
             Ok(Some(Item::Lagged { from, to })) => {
                 Frame::default().event("lagged").data(json!({ "from": from, "to": to }).to_string())
             }
-            Ok(Some(_)) => Frame::default().comment("not an event"),
+            Ok(Some(Item::Output { .. } | Item::Gap { .. } | Item::Resync(_) | Item::Screen(_))) => {
+                Frame::default().comment("not an event")
+            }
             Ok(None) | Err(_) => return None,
         };
         Some((Ok(frame), follower))

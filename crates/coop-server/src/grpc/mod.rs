@@ -60,7 +60,8 @@ impl<A: Agents> Service<A> {
         // Of a child that has exited, the exit is told once more, and with it the stream ends.
         let exited = Follower::last_event_of_exited(&self.0).map_err(status)?;
         let follower = Follower::new(&self.0, wants, exited).map_err(status)?;
-        let items = stream::unfold((follower, convert), |(mut follower, mut convert)| async move {
+        let tells_events = wants.output.is_none() && !wants.screen;
+        let items = stream::unfold((follower, convert), move |(mut follower, mut convert)| async move {
             loop {
                 let item = follower.next().await;
                 let ended = follower.pulse().ended;
@@ -68,6 +69,10 @@ impl<A: Agents> Service<A> {
                     Ok(Some(Item::Event(event))) if ended && is_exit(&event.body) => {
                         let last = convert(Item::Event(event))?;
                         return Some((Ok(last), (follower, convert)));
+                    }
+                    Ok(Some(Item::Lagged { from, to })) if tells_events => {
+                        let lost = Status::data_loss(format!("the events {from} to {to} are no longer kept"));
+                        return Some((Err(lost), (follower, convert)));
                     }
                     Ok(Some(item)) => {
                         if let Some(message) = convert(item) {
@@ -187,7 +192,7 @@ impl<A: Agents> Coop for Service<A> {
                 gap_from = Some(from.0);
                 None
             }
-            _ => None,
+            Item::Resync(_) | Item::Screen(_) | Item::Event(_) | Item::Lagged { .. } => None,
         })
     }
 
@@ -204,7 +209,7 @@ impl<A: Agents> Coop for Service<A> {
                 cursor: Some(cursor(&screen)),
                 sequence: screen.seq.0,
             }),
-            _ => None,
+            Item::Output { .. } | Item::Gap { .. } | Item::Resync(_) | Item::Event(_) | Item::Lagged { .. } => None,
         })
     }
 
@@ -257,7 +262,7 @@ impl<A: Agents> Coop for Service<A> {
                 }),
                 EventBody::Lifecycle(_) => None,
             },
-            _ => None,
+            Item::Output { .. } | Item::Gap { .. } | Item::Resync(_) | Item::Screen(_) | Item::Lagged { .. } => None,
         })
     }
 }

@@ -107,13 +107,18 @@ impl Fake {
     pub(crate) fn happen(&self, body: EventBody) {
         let seq = {
             let mut events = self.state.events.lock().expect("not poisoned");
-            let seq = Seq(events.len() as u64 + 1);
+            let seq = self.state.pulse.borrow().events.next();
             let ts = "2026-01-01T00:00:00.000Z".to_owned();
             let offset = self.state.output.range().1;
             events.push(Event { seq, id: format!("fake-{seq}"), ts, agent: id(), run: Epoch(1), offset, body });
             seq
         };
         self.state.pulse.send_modify(|pulse| pulse.events = seq);
+    }
+
+    /// Forgets the oldest event.
+    pub(crate) fn forget_event(&self) {
+        self.state.events.lock().expect("not poisoned").remove(0);
     }
 
     pub(crate) fn exit(&self, code: i32) {
@@ -154,8 +159,10 @@ impl Fake {
             }
             Request::Events(after) => {
                 let events = self.state.events.lock().expect("not poisoned");
+                let oldest = events.first().map_or(after.next(), |event| event.seq);
+                let lagged = (after.next() < oldest).then(|| (after.next(), Seq(oldest.0 - 1)));
                 let events = events.iter().filter(|event| event.seq > after).cloned().collect();
-                Reply::Events(EventPage { lagged: None, events })
+                Reply::Events(EventPage { lagged, events })
             }
             Request::Write { writer, input } => {
                 let holder = *self.state.holder.lock().expect("not poisoned");

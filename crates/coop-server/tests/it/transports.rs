@@ -354,6 +354,21 @@ async fn every_rpc_asks_the_port_and_is_answered() {
 }
 
 #[tokio::test]
+async fn events_that_are_gone_end_a_stream_of_states() {
+    use proto::*;
+    let live = Live::start(None).await;
+    let mut client = grpc_client(&live).await;
+    let mut states = client.stream_state(StreamStateRequest {}).await.expect("it answers").into_inner();
+    for _ in 0..3 {
+        live.fake.happen(coop_api::EventBody::Lifecycle(coop_api::Lifecycle::Stopping));
+    }
+    live.fake.forget_event();
+    live.fake.forget_event();
+    let end = timeout(LIMIT, states.message()).await.expect("in time").expect_err("something is lost");
+    assert_eq!((end.code(), end.message()), (tonic::Code::DataLoss, "the events 1 to 2 are no longer kept"));
+}
+
+#[tokio::test]
 async fn events_are_streamed_and_replayed_by_number() {
     let live = Live::start(None).await;
     live.fake.exit(0);
