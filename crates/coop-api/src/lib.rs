@@ -19,7 +19,8 @@ pub use event::{Event, EventBody, EventPage, Lifecycle};
 pub use feed::{Chunk, Feed, Memo, Pulse, Read, Tap};
 pub use ids::{AgentId, Epoch, Offset, Seq, WriterId};
 pub use port::{
-    Agents, Answer, Delivery, Dump, Health, Input, LockAction, ProcessState, Reply, Request, Signal, Status, Written,
+    Agents, Answer, Delivery, Dump, Health, History, Input, LockAction, ProcessState, Reply, Request, Signal, Status,
+    Written,
 };
 pub use screen::{Cursor, CursorShape, Line, Modes, Mouse, Run, Screen, Size, SizeError};
 pub use style::{Color, Style, Underline};

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use coop_api::{
-    AgentId, AgentReport, Agents, Delivery, Error, ErrorCode, Health, Input, Line, Reply, Request, Screen, Status,
+    AgentId, AgentReport, Agents, Delivery, Error, ErrorCode, Health, History, Input, Reply, Request, Screen, Status,
     WriterId, Written,
 };
 use subtle::ConstantTimeEq;
@@ -116,7 +116,7 @@ impl<A: Agents> App<A> {
         ask!(self, Request::Screen, Reply::Screen)
     }
 
-    pub(crate) async fn history(&self, count: usize) -> Result<Vec<Line>, Error> {
+    pub(crate) async fn history(&self, count: usize) -> Result<History, Error> {
         ask!(self, Request::History(count), Reply::History)
     }
 

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use coop_api::{
-    AgentReport, AgentState, Dump, Error, ErrorCode, EventBody, Evidence, EvidenceSource, Health, Input, Lifecycle,
-    LockAction, ProcessState, Reply, Request, Signal, Size, Status, WriterId,
+    AgentReport, AgentState, Dump, Error, ErrorCode, EventBody, Evidence, EvidenceSource, Health, History, Input,
+    Lifecycle, LockAction, ProcessState, Reply, Request, Signal, Size, Status, WriterId,
 };
 use coop_term::{Target, encode_keys, encode_paste};
 use tokio::sync::oneshot;
@@ -20,7 +20,9 @@ impl Session {
             Request::Health => Ok(Reply::Health(self.health())),
             Request::Status => Ok(Reply::Status(self.status())),
             Request::Screen => Ok(Reply::Screen(self.screen.snapshot())),
-            Request::History(count) => Ok(Reply::History(self.screen.history(count))),
+            Request::History(count) => {
+                Ok(Reply::History(History { lines: self.screen.history(count), screen: self.screen.snapshot() }))
+            }
             Request::Dump => Ok(Reply::Dump(self.dump())),
             Request::Events(cursor) => Ok(Reply::Events(self.log.after(cursor))),
             Request::Lock { writer, action } => self.change_lock(writer, action),

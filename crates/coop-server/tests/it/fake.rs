@@ -6,8 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use coop_api::{
     AgentId, AgentReport, AgentState, Agents, Chunk, Cursor, CursorShape, Delivery, Dump, Epoch, Error, Event,
-    EventBody, EventPage, Evidence, EvidenceSource, Feed, Health, Input, Lifecycle, Line, LockAction, Memo, Modes,
-    Offset, ProcessState, Pulse, Read, Reply, Request, Run, Screen, Seq, Size, Status, Style, Tap, WriterId, Written,
+    EventBody, EventPage, Evidence, EvidenceSource, Feed, Health, History, Input, Lifecycle, Line, LockAction, Memo,
+    Modes, Offset, ProcessState, Pulse, Read, Reply, Request, Run, Screen, Seq, Size, Status, Style, Tap, WriterId,
+    Written,
 };
 use coop_server::{Config, Listener, Server, Surface, Token};
 use tokio::net::TcpListener;
@@ -152,7 +153,9 @@ impl Fake {
                 epoch: Epoch(1),
             }),
             Request::Screen => Reply::Screen(Arc::new(screen())),
-            Request::History(count) => Reply::History(vec![line("older"); count.min(2)]),
+            Request::History(count) => {
+                Reply::History(History { lines: vec![line("older"); count.min(2)], screen: Arc::new(screen()) })
+            }
             Request::Dump => {
                 let offset = self.state.output.range().1;
                 Reply::Dump(Dump { data: Bytes::from_static(b"\x1bcdump"), offset, size: Size::DEFAULT })

@@ -70,7 +70,7 @@ async fn every_http_route_asks_the_port_and_answers_as_the_seed_says() {
             json!({"state":"running","pid":7,"uptime_secs":3,"exit_code":null,"exit_signal":null,"screen_seq":42,"bytes_read":10,"bytes_written":20,"ws_clients":0,"epoch":1}),
         ),
         ("GET", "/api/v1/screen/text", json!(null), "screen", json!("$ secret\n\n")),
-        ("GET", "/api/v1/screen/text?scrollback=1", json!(null), "history(1) screen", json!("older\n$ secret\n\n")),
+        ("GET", "/api/v1/screen/text?scrollback=1", json!(null), "history(1)", json!("older\n$ secret\n\n")),
         (
             "GET",
             "/api/v1/output",
