@@ -69,12 +69,12 @@ function fail(name, lines) {
   lines.forEach((line) => console.log(`       ${line}`));
 }
 
-/** Returns the cases from a directory that may be absent. */
+/** Returns the cases from a directory, if one was named; then there must be some. */
 function optional(option, load) {
   const directory = options[option];
   if (directory === undefined) return [];
   const found = load(directory);
-  if (found.length === 0) console.log(`note: nothing to compare in --${option} ${directory}`);
+  if (found.length === 0) fail(`--${option}`, [`nothing to compare in ${directory}`]);
   return found;
 }
 

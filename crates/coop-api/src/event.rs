@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{AgentId, AgentState, Ask, AskId, Epoch, Evidence, Fault, Receipt, Seq, Size, UsageReport};
+use crate::{AgentId, AgentState, Ask, AskId, Epoch, Evidence, Fault, Offset, Receipt, Seq, Size, UsageReport};
 
 /// Something that happened, numbered without gaps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -17,6 +17,8 @@ pub struct Event {
     pub agent: AgentId,
     /// Which of the agent's runs it belongs to.
     pub run: Epoch,
+    /// Where the output ended when it happened.
+    pub offset: Offset,
     /// What happened.
     pub body: EventBody,
 }

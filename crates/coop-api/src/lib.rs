@@ -27,8 +27,8 @@ pub use event::{
 pub use feed::{Chunk, Feed, Memo, Pulse, Read, Tap};
 pub use ids::{AgentId, Epoch, Offset, Seq, WriterId};
 pub use port::{
-    Agents, Configure, Dump, Health, HookCall, Input, LockAction, NudgeRequest, ProcessState, Reply, Request, Signal,
-    Status, StopDecision, Written,
+    Agents, Configure, Dump, Health, History, HookCall, Input, LockAction, NudgeRequest, ProcessState, Reply, Request,
+    Signal, Status, StopDecision, Written,
 };
 pub use screen::{Cursor, CursorShape, Line, Modes, Mouse, Run, Screen, Size, SizeError};
 pub use style::{Color, Style, Underline};

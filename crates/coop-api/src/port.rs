@@ -96,8 +96,8 @@ pub enum Reply {
     Status(Status),
     /// To [`Request::Screen`].
     Screen(Arc<Screen>),
-    /// To [`Request::History`], oldest first.
-    History(Vec<Line>),
+    /// To [`Request::History`].
+    History(History),
     /// To [`Request::Dump`].
     Dump(Dump),
     /// To [`Request::Events`].
@@ -234,6 +234,15 @@ impl ProcessState {
             Self::Exited => "exited",
         }
     }
+}
+
+/// Lines that scrolled off, and the screen they scrolled off from.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// The lines, oldest first.
+    pub lines: Vec<Line>,
+    /// What the terminal shows below them.
+    pub screen: Arc<Screen>,
 }
 
 /// A message for the agent.

@@ -183,7 +183,7 @@ mod tests {
             let mut screen = coop_term::Screen::new(coop_api::Size::DEFAULT);
             screen.feed(&generate(kind, 200_000));
             assert!(screen.take_replies().is_empty(), "{kind:?}");
-            assert!(!screen.frame_is_open(), "{kind:?}");
+            assert!(screen.open_frame().is_none(), "{kind:?}");
         }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use coop_api::{
-    AgentId, AgentReport, Agents, Answer, Answered, Ask, Error, ErrorCode, Explanation, Health, HookCall, Input, Line,
-    NudgeRequest, Receipt, Reply, Request, Screen, Status, UsageReport, WriterId, Written,
+    AgentId, AgentReport, Agents, Answer, Answered, Ask, Error, ErrorCode, Explanation, Health, History, HookCall,
+    Input, NudgeRequest, Receipt, Reply, Request, Screen, Status, UsageReport, WriterId, Written,
 };
 use serde_json::Value;
 use subtle::ConstantTimeEq;
@@ -120,7 +120,7 @@ impl<A: Agents> App<A> {
         ask!(self, Request::Screen, Reply::Screen)
     }
 
-    pub(crate) async fn history(&self, count: usize) -> Result<Vec<Line>, Error> {
+    pub(crate) async fn history(&self, count: usize) -> Result<History, Error> {
         ask!(self, Request::History(count), Reply::History)
     }
 

@@ -8,8 +8,8 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use coop_api::{
-    Agents, Answer, Answered, Configure, Error, ErrorCode, Explanation, HookCall, Input, NudgeId, Offset, Read,
-    Receipt, Reply, Request, Screen, Signal, Size, UsageReport, Written,
+    Agents, Answer, Answered, Configure, Error, ErrorCode, Explanation, History, HookCall, Input, NudgeId, Offset,
+    Read, Receipt, Reply, Request, Screen, Signal, Size, UsageReport, Written,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -80,12 +80,14 @@ pub(crate) async fn screen_text<A: Agents>(
     State(app): Shared<A>,
     Params(params): Params<TextParams>,
 ) -> Result<String, Failure> {
+    // Both at once, so that no line is missing between them, or there twice.
+    let History { lines, screen } = match params.scrollback {
+        0 => History { lines: vec![], screen: app.screen().await? },
+        count => app.history(count).await?,
+    };
     let mut text = String::new();
-    if params.scrollback > 0 {
-        let lines = app.history(params.scrollback).await?;
-        lines.iter().for_each(|line| push_line(&mut text, line.plain()));
-    }
-    text_lines(&*app.screen().await?).iter().for_each(|line| push_line(&mut text, line));
+    lines.iter().for_each(|line| push_line(&mut text, line.plain()));
+    text_lines(&screen).iter().for_each(|line| push_line(&mut text, line));
     Ok(text)
 }
 

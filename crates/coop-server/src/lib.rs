@@ -10,6 +10,7 @@ mod follow;
 mod grpc;
 mod guard;
 mod http;
+mod meter;
 mod openapi;
 mod routes;
 mod serve;

@@ -9,22 +9,35 @@ use coop_api::Agents;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use rustix::net::sockopt;
+use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+use tower::Layer;
 
 use crate::app::{App, Config};
 use crate::guard::{Peer, guard};
+use crate::meter::{Meter, Metered};
 use crate::{grpc, http, routes};
 
-/// Connections at a time; more wait to be accepted.
+/// Connections at a time, if the process may open as many files; more wait to be accepted.
 const MAX_CONNECTIONS: usize = 2048;
+/// Open files left for everything but the API's connections: probes, listeners, the child's terminal.
+const OTHER_FILES: usize = 2 * MAX_PROBES;
 /// Probes at a time.
 const MAX_PROBES: usize = 64;
 /// A client that does not finish its request's head in this time is cut off.
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
+/// The length of HTTP/2's preface. Until so much has come we may not know which HTTP a client speaks, and then neither
+/// one's own time limit runs.
+const PREFACE: u64 = 24;
+/// A client silent for this long is asked by its HTTP/2 or its TCP whether it still lives; silent for as long again, it
+/// is taken for dead. So is one that takes nothing of what it was sent for all this time.
+const PING_AFTER: Duration = Duration::from_secs(30);
 /// How long to wait after an accept that failed, which is when the process has no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -45,6 +58,15 @@ pub enum Surface {
     Health,
 }
 
+/// A connection's place among those that are counted, and waited for when the server ends. A connection that becomes a
+/// WebSocket leaves the task that accepted it and takes its place along.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) meter: Arc<Meter>,
+    _counted: Arc<OwnedSemaphorePermit>,
+    _waited_for: TaskTrackerToken,
+}
+
 /// Serves agents on any number of listeners.
 pub struct Server<A: Agents> {
     app: Arc<App<A>>,
@@ -56,7 +78,7 @@ impl<A: Agents> Server<A> {
     /// Returns a server that listens nowhere yet.
     pub fn new(agents: A, config: Config) -> Self {
         let app = Arc::new(App::new(agents, config, CancellationToken::new()));
-        Self { app, tasks: TaskTracker::new(), connections: Arc::new(Semaphore::new(MAX_CONNECTIONS)) }
+        Self { app, tasks: TaskTracker::new(), connections: Arc::new(Semaphore::new(most_connections())) }
     }
 
     /// Begins to serve on a listener, in the background.
@@ -105,6 +127,12 @@ impl<A: Agents> Server<A> {
     }
 }
 
+/// Each connection is an open file, and a process may have only so many.
+fn most_connections() -> usize {
+    let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
+    files.map_or(MAX_CONNECTIONS, |files| files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS))
+}
+
 async fn accept(
     listener: Listener,
     router: Router,
@@ -120,11 +148,9 @@ async fn accept(
         };
         match accepted {
             Ok(stream) => {
-                let connection = serve(stream, router.clone(), shutdown.clone());
-                tasks.spawn(async move {
-                    connection.await;
-                    drop(permit);
-                });
+                let place =
+                    Place { meter: Arc::new(Meter::new()), _counted: Arc::new(permit), _waited_for: tasks.token() };
+                tasks.spawn(serve(stream, router.clone(), place, shutdown.clone()));
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -143,21 +169,41 @@ async fn next(listener: &Listener) -> io::Result<Box<dyn Stream>> {
             let (stream, _) = listener.accept().await?;
             // Keystrokes are small and must not wait for each other.
             stream.set_nodelay(true)?;
+            notice_death(&stream)?;
             Box::new(stream)
         }
         Listener::Unix(listener) => Box::new(listener.accept().await?.0),
     })
 }
 
-async fn serve(stream: Box<dyn Stream>, router: Router, shutdown: CancellationToken) {
+/// Lets the system end a connection whose client is gone without a word, whatever it is used for.
+fn notice_death(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, PING_AFTER)?;
+    sockopt::set_tcp_keepintvl(stream, PING_AFTER / 3)?;
+    sockopt::set_tcp_keepcnt(stream, 3)?;
+    sockopt::set_tcp_user_timeout(stream, 2 * PING_AFTER.as_millis() as u32)?;
+    Ok(())
+}
+
+async fn serve(stream: Box<dyn Stream>, router: Router, place: Place, shutdown: CancellationToken) {
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT);
-    builder.http2().timer(TokioTimer::new());
-    let connection =
-        builder.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(router)).into_owned();
+    builder.http2().timer(TokioTimer::new()).keep_alive_interval(PING_AFTER).keep_alive_timeout(PING_AFTER);
+    let meter = Arc::clone(&place.meter);
+    let stream = Metered::new(stream, Arc::clone(&meter));
+    let service = TowerToHyperService::new(Extension(place).layer(router));
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
     tokio::pin!(connection);
+    let silent = async {
+        tokio::time::sleep(HEAD_LIMIT).await;
+        if meter.read() >= PREFACE {
+            std::future::pending().await
+        }
+    };
     let outcome = tokio::select! {
         outcome = connection.as_mut() => outcome,
+        () = silent => return,
         () = shutdown.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -165,5 +211,85 @@ async fn serve(stream: Box<dyn Stream>, router: Router, shutdown: CancellationTo
     };
     if let Err(error) = outcome {
         tracing::debug!(%error, "a connection failed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coop_api::{AgentId, Error, Feed, Reply, Request};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::app::Token;
+
+    struct Nobody;
+
+    impl Agents for Nobody {
+        fn list(&self) -> Vec<AgentId> {
+            vec![]
+        }
+
+        async fn call(&self, _: &AgentId, _: Request) -> Result<Reply, Error> {
+            Err(Error::internal("nobody is here"))
+        }
+
+        fn feed(&self, _: &AgentId) -> Result<Feed, Error> {
+            Err(Error::internal("nobody is here"))
+        }
+    }
+
+    /// Returns a server that serves one connection at a time, and its address.
+    async fn narrow() -> (Server<Nobody>, std::net::SocketAddr) {
+        let token = Some(Token::new("secret").expect("a token"));
+        let mut server = Server::new(Nobody, Config { token, ..Config::default() });
+        server.connections = Arc::new(Semaphore::new(1));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        server.listen(Listener::Tcp(listener), Surface::Api);
+        (server, address)
+    }
+
+    /// Hyper is done with a connection that becomes a WebSocket, and its place was given away then.
+    #[tokio::test(start_paused = true)]
+    async fn a_web_socket_keeps_its_place() {
+        let (_server, address) = narrow().await;
+        let begin = Instant::now();
+        let mut socket = TcpStream::connect(address).await.expect("it listens");
+        let upgrade = b"GET /ws HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+                        sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+        socket.write_all(upgrade).await.expect("it is open");
+        let mut answer = [0; 12];
+        socket.read_exact(&mut answer).await.expect("an answer");
+        assert_eq!(&answer, b"HTTP/1.1 101");
+        // The next is served once the first is sent away because it brings no token.
+        let mut next = TcpStream::connect(address).await.expect("it listens");
+        next.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.expect("it is open");
+        next.read_exact(&mut answer).await.expect("an answer");
+        assert_eq!(&answer, b"HTTP/1.1 401");
+        assert!(begin.elapsed() >= Duration::from_secs(10), "after {:?}", begin.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_answer_a_ping_is_cut_off() {
+        let (_server, address) = narrow().await;
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        // The preface and empty settings.
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.expect("it is open");
+        let mut answer = Vec::new();
+        let end = tokio::time::timeout(4 * PING_AFTER, stream.read_to_end(&mut answer)).await;
+        assert!(end.is_ok(), "it keeps its place");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_says_nothing_is_cut_off() {
+        let (_server, address) = narrow().await;
+        for beginning in ["", "PRI * HTT", "GET / HTTP/1.1\r\nhost: loc"] {
+            let mut stream = TcpStream::connect(address).await.expect("it listens");
+            stream.write_all(beginning.as_bytes()).await.expect("it is open");
+            let mut answer = Vec::new();
+            let end = tokio::time::timeout(2 * HEAD_LIMIT, stream.read_to_end(&mut answer)).await;
+            assert!(end.is_ok(), "{beginning:?} keeps its place");
+        }
     }
 }

@@ -35,25 +35,18 @@ pub(crate) async fn events<A: Agents>(
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()).and_then(|id| id.parse().ok()).map(Seq);
     let wants = Wants { output: None, screen: false, events: true };
     let follower = Follower::new(&app, wants, last.or(params.after))?;
-    let shutdown = app.shutdown.clone();
-    let frames = stream::unfold(follower, move |mut follower| {
-        let shutdown = shutdown.clone();
-        async move {
-            let item = tokio::select! {
-                biased;
-                item = follower.next() => item,
-                () = shutdown.cancelled() => return None,
-            };
-            let frame = match item {
-                Ok(Some(Item::Event(event))) => frame(&event),
-                Ok(Some(Item::Lagged { from, to })) => {
-                    Frame::default().event("lagged").data(json!({ "from": from, "to": to }).to_string())
-                }
-                Ok(Some(_)) => Frame::default().comment("not an event"),
-                Ok(None) | Err(_) => return None,
-            };
-            Some((Ok(frame), follower))
-        }
+    let frames = stream::unfold(follower, async |mut follower| {
+        let frame = match follower.next().await {
+            Ok(Some(Item::Event(event))) => frame(&event),
+            Ok(Some(Item::Lagged { from, to })) => {
+                Frame::default().event("lagged").data(json!({ "from": from, "to": to }).to_string())
+            }
+            Ok(Some(Item::Output { .. } | Item::Gap { .. } | Item::Resync(_) | Item::Screen(_))) => {
+                Frame::default().comment("not an event")
+            }
+            Ok(None) | Err(_) => return None,
+        };
+        Some((Ok(frame), follower))
     });
     Ok(Sse::new(frames).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }

@@ -15,6 +15,8 @@ use tokio::sync::oneshot;
 const MAX_QUEUED: usize = 32 * 1024 * 1024;
 /// How many inputs may wait, however short.
 const MAX_ENTRIES: usize = 16 * 1024;
+/// How many bytes of the terminal's answers may wait.
+const MAX_ANSWERS: usize = 64 * 1024;
 /// How long a writer waits for the child to read before it is told how far its input came.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -24,6 +26,8 @@ pub(crate) type WriteReply = oneshot::Sender<Result<Reply, Error>>;
 pub(crate) struct InputQueue {
     entries: VecDeque<Entry>,
     queued: usize,
+    /// The terminal's own answers, which come before every input that has not begun.
+    answers: VecDeque<u8>,
 }
 
 #[derive(Debug)]
@@ -46,28 +50,33 @@ impl InputQueue {
         self.entries.push_back(Entry { bytes, written: 0, asked: Some((reply, now + PATIENCE)) });
     }
 
-    /// Queues the terminal's own answer before everything that has not begun; no input is torn apart by it.
-    pub(crate) fn push_answer(&mut self, bytes: Vec<u8>) {
-        if self.queued + bytes.len() > MAX_QUEUED {
-            return;
+    /// Queues the terminal's own answer before everything that has not begun; no input is torn apart by it. A child that
+    /// asks and does not read gets no more than so many.
+    pub(crate) fn push_answer(&mut self, bytes: &[u8]) {
+        if self.answers.len() + bytes.len() <= MAX_ANSWERS {
+            self.answers.extend(bytes);
         }
-        self.queued += bytes.len();
-        let begun = self.entries.front().is_some_and(|entry| entry.written > 0);
-        let mut at = usize::from(begun);
-        while self.entries.get(at).is_some_and(|entry| entry.asked.is_none() && entry.written == 0) {
-            at += 1;
-        }
-        self.entries.insert(at, Entry { bytes: bytes.into(), written: 0, asked: None });
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries.is_empty() && self.answers.is_empty()
     }
 
     /// Writes as much as `write` takes and answers those whose input is through. Returns how much was written.
     pub(crate) fn flush(&mut self, mut write: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<usize> {
         let mut total = 0;
-        while let Some(entry) = self.entries.front_mut() {
+        loop {
+            let begun = self.entries.front().is_some_and(|entry| entry.written > 0);
+            if !begun && !self.answers.is_empty() {
+                let taken = write(self.answers.as_slices().0)?;
+                self.answers.drain(..taken);
+                total += taken;
+                if taken == 0 {
+                    return Ok(total);
+                }
+                continue;
+            }
+            let Some(entry) = self.entries.front_mut() else { return Ok(total) };
             if entry.written < entry.bytes.len() {
                 let taken = write(&entry.bytes[entry.written..])?;
                 entry.written += taken;
@@ -83,7 +92,6 @@ impl InputQueue {
                 let _ = reply.send(Ok(Reply::Written(Written { bytes_written: written as u64, queued: 0 })));
             }
         }
-        Ok(total)
     }
 
     /// Returns when the next waiting writer loses patience.
@@ -122,6 +130,16 @@ mod tests {
             Ok(Ok(Reply::Written(written))) => Some(written),
             _ => None,
         }
+    }
+
+    fn all(queue: &mut InputQueue) -> Vec<u8> {
+        let mut child = Vec::new();
+        let taken = queue.flush(|bytes| {
+            child.extend_from_slice(bytes);
+            Ok(bytes.len())
+        });
+        assert_eq!(taken.expect("the child never fails"), child.len());
+        child
     }
 
     proptest! {
@@ -170,8 +188,8 @@ mod tests {
                 Ok(taken)
             })
             .expect("the child never fails");
-        queue.push_answer(b"<1>".to_vec());
-        queue.push_answer(b"<2>".to_vec());
+        queue.push_answer(b"<1>");
+        queue.push_answer(b"<2>");
         queue
             .flush(|bytes| {
                 child.extend_from_slice(bytes);
@@ -179,6 +197,29 @@ mod tests {
             })
             .expect("the child never fails");
         assert_eq!(child, b"first<1><2>second");
+    }
+
+    /// An input whose writer had lost patience was taken for an answer, and the next answer came after it.
+    #[test]
+    fn an_answer_comes_before_input_whose_writer_has_gone() {
+        let now = Instant::now();
+        let mut queue = InputQueue::default();
+        queue.push(Bytes::from_static(b"typed"), oneshot::channel().0, now);
+        queue.tell_impatient(now + PATIENCE);
+        queue.push_answer(b"<1>");
+        queue.push_answer(b"<2>");
+        assert_eq!(all(&mut queue), b"<1><2>typed");
+    }
+
+    #[test]
+    fn answers_for_a_child_that_does_not_read_are_few() {
+        let mut queue = InputQueue::default();
+        for _ in 0..1 << 20 {
+            queue.push_answer(b"\x1b[1;1R");
+        }
+        let answers = all(&mut queue);
+        assert!(answers.len() <= MAX_ANSWERS && answers.len() + 6 > MAX_ANSWERS, "{}", answers.len());
+        assert!(queue.is_empty() && answers.chunks(6).all(|answer| answer == b"\x1b[1;1R"), "an answer is whole");
     }
 
     #[test]
@@ -191,13 +232,6 @@ mod tests {
         assert_eq!(told(&mut answer), None);
         queue.tell_impatient(now + PATIENCE);
         assert_eq!(told(&mut answer), Some(Written { bytes_written: 0, queued: 5 }));
-        let mut child = Vec::new();
-        queue
-            .flush(|bytes| {
-                child.extend_from_slice(bytes);
-                Ok(bytes.len())
-            })
-            .expect("the child never fails");
-        assert_eq!(child, b"hello");
+        assert_eq!(all(&mut queue), b"hello");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::SystemTime;
 
-use coop_api::{AgentId, Epoch, Event, EventBody, EventPage, Seq};
+use coop_api::{AgentId, Epoch, Event, EventBody, EventPage, Offset, Seq};
 
 /// How many events a late reader can still get.
 const KEPT: usize = 4096;
@@ -24,7 +24,7 @@ impl EventLog {
         self.last
     }
 
-    pub(crate) fn push(&mut self, run: Epoch, body: EventBody, now: SystemTime) {
+    pub(crate) fn push(&mut self, run: Epoch, offset: Offset, body: EventBody, now: SystemTime) {
         self.last = self.last.next();
         if self.events.len() == KEPT {
             self.events.pop_front();
@@ -35,6 +35,7 @@ impl EventLog {
             ts: humantime::format_rfc3339_millis(now).to_string(),
             agent: self.agent.clone(),
             run,
+            offset,
             body,
         });
     }
@@ -58,7 +59,7 @@ mod tests {
     fn a_cursor_replays_without_loss_or_is_told_the_range() {
         let mut log = EventLog::new(AgentId("a".into()));
         for _ in 0..KEPT + 10 {
-            log.push(Epoch(1), EventBody::Lifecycle(Lifecycle::Stopping), SystemTime::UNIX_EPOCH);
+            log.push(Epoch(1), Offset(0), EventBody::Lifecycle(Lifecycle::Stopping), SystemTime::UNIX_EPOCH);
         }
         let page = log.after(Seq(KEPT as u64));
         assert_eq!(page.lagged, None);

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use coop_api::{
-    AgentReport, Dump, Error, ErrorCode, EventBody, Health, Input, Lifecycle, LockAction, ProcessState, Reply, Request,
-    Signal, Size, Status, WriterId,
+    AgentReport, Dump, Error, ErrorCode, EventBody, Health, History, Input, Lifecycle, LockAction, ProcessState, Reply,
+    Request, Signal, Size, Status, WriterId,
 };
 use coop_drivers::Runtime;
 use coop_term::{Target, encode_keys, encode_paste};
@@ -26,7 +26,9 @@ impl Session {
             Request::Health => Ok(Reply::Health(self.health())),
             Request::Status => Ok(Reply::Status(self.status())),
             Request::Screen => Ok(Reply::Screen(self.screen.snapshot())),
-            Request::History(count) => Ok(Reply::History(self.screen.history(count))),
+            Request::History(count) => {
+                Ok(Reply::History(History { lines: self.screen.history(count), screen: self.screen.snapshot() }))
+            }
             Request::Dump => Ok(Reply::Dump(self.dump())),
             Request::Events(cursor) => Ok(Reply::Events(self.log.after(cursor))),
             Request::Lock { writer, action } => self.change_lock(writer, action),
@@ -109,6 +111,7 @@ impl Session {
         running.child.resize(size).map_err(|error| Error::internal(format!("cannot resize the terminal: {error}")))?;
         if size != self.screen.size() {
             self.screen.resize(size);
+            self.answer_queries();
             self.record(EventBody::Lifecycle(Lifecycle::Resized { size }));
             self.screen_changed();
         }
@@ -169,8 +172,8 @@ impl Session {
     }
 
     fn dump(&mut self) -> Dump {
-        let offset = self.screen.snapshot().offset;
-        Dump { data: self.screen.dump().into(), offset, size: self.screen.size() }
+        // With an open frame's bytes, which may be more than the ring keeps.
+        Dump { data: self.screen.dump().into(), offset: self.written(), size: self.screen.size() }
     }
 
     fn report(&self) -> AgentReport {

@@ -9,7 +9,7 @@ use coop_api::{
     AgentState, AskId, Epoch, Error, ErrorCode, EventBody, Evidence, EvidenceSource, Lifecycle, Offset, Pulse, Seq,
     StateChange,
 };
-use coop_term::{Child, ChildEvent, Exit, Output, Ring, Screen, SpawnError, Streams, Target, Wants};
+use coop_term::{Child, ChildEvent, Exit, FrameId, Output, Ring, Screen, SpawnError, Streams, Target, Wants};
 use rustix::process::Signal;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep_until;
@@ -27,10 +27,10 @@ use crate::watch::{LogPaths, Seen};
 const BATCH: usize = 64 * 1024;
 /// What the kernel gives at once, at most.
 const READ: usize = 4096;
-/// How long a synchronized frame may take; terminals agree on about this much.
-const FRAME_PATIENCE: Duration = Duration::from_millis(150);
 /// How long the output of an ended child is waited for when another process still has its terminal open.
 const DRAIN: Duration = Duration::from_millis(50);
+/// How much is read then at least, if there is so much: more than the kernel keeps of what a terminal was written.
+const LAST_WORDS: usize = 2 * BATCH;
 
 pub(crate) struct Session {
     pub(crate) options: Options,
@@ -56,7 +56,7 @@ pub(crate) struct Session {
     mail: mpsc::Receiver<Mail>,
     /// What is read into.
     buffer: Vec<u8>,
-    frame_deadline: Option<Instant>,
+    frame_deadline: Option<(FrameId, Instant)>,
     last_activity: Instant,
     /// Set while the child is being ended, with what comes then.
     stop: Option<(Stop, AfterStop)>,
@@ -142,7 +142,9 @@ impl Session {
                 Wake::Mail(Some(mail)) => self.handle(mail),
                 // Every handle is gone: nobody can watch or steer the child any more.
                 Wake::Mail(None) => self.begin_stop(AfterStop::ShutDown),
-                Wake::Readable => self.read(),
+                Wake::Readable => {
+                    self.read();
+                }
                 Wake::Writable => self.write(),
                 Wake::PipeReadable => self.read_pipe(),
                 Wake::PipeWritable => self.write_pipe(),
@@ -204,7 +206,7 @@ impl Session {
         let running = self.child.as_ref();
         let idle = self.options.idle_timeout.filter(|_| self.stop.is_none()).map(|after| self.last_activity + after);
         [
-            self.frame_deadline,
+            self.frame_deadline.map(|(_, deadline)| deadline),
             running.and_then(|running| running.queue.deadline()),
             running.and_then(|running| running.drain_until),
             self.stop.as_ref().and_then(|(stop, _)| stop.deadline()),
@@ -218,14 +220,16 @@ impl Session {
 
     fn deadline_passed(&mut self) {
         let now = Instant::now();
-        if self.frame_deadline.is_some_and(|deadline| deadline <= now) {
+        if self.frame_deadline.is_some_and(|(_, deadline)| deadline <= now) {
             self.screen.end_frame();
+            self.answer_queries();
             self.screen_changed();
         }
         self.agent_deadline(now);
         if let Some(running) = &mut self.child {
             running.queue.tell_impatient(now);
             if running.drain_until.is_some_and(|deadline| deadline <= now) {
+                self.read_last_words();
                 self.finish_child();
             }
         }
@@ -282,8 +286,21 @@ impl Session {
         self.publish();
     }
 
-    fn read(&mut self) {
-        let Some(running) = &mut self.child else { return };
+    /// Reads what the child wrote before it ended, however late we come to it. Who still has the terminal open may write
+    /// without end, and is not listened to any longer.
+    fn read_last_words(&mut self) {
+        let mut read = 0;
+        while read < LAST_WORDS {
+            match self.read() {
+                0 => return,
+                more => read += more,
+            }
+        }
+    }
+
+    /// Reads what there is, but not for long, and returns how much that was.
+    fn read(&mut self) -> usize {
+        let Some(running) = &mut self.child else { return 0 };
         let mut filled = 0;
         while filled < BATCH && !running.at_end && (filled == 0 || self.mail.is_empty()) {
             match running.child.read(&mut self.buffer[filled..]) {
@@ -309,6 +326,7 @@ impl Session {
         if finished {
             self.finish_child();
         }
+        filled
     }
 
     /// Takes in bytes that no child wrote.
@@ -316,16 +334,19 @@ impl Session {
         self.screen.end_frame();
         self.screen.feed(bytes);
         self.ring.push(bytes);
+        self.answer_queries();
         self.screen_changed();
     }
 
-    fn answer_queries(&mut self) {
+    /// Passes the terminal's answers on. To be called whenever the screen may have obeyed something; without a child
+    /// there is nobody to answer any more.
+    pub(crate) fn answer_queries(&mut self) {
         let answers = self.screen.take_replies();
         if answers.is_empty() || self.options.queries == Queries::Left {
             return;
         }
         if let Some(running) = &mut self.child {
-            running.queue.push_answer(answers);
+            running.queue.push_answer(&answers);
             self.write();
         }
     }
@@ -367,11 +388,10 @@ impl Session {
         if let Some(agent) = &mut self.agent {
             agent.screen_changed(Instant::now());
         }
-        self.frame_deadline = match (self.screen.frame_is_open(), self.frame_deadline) {
-            (false, _) => None,
-            (true, None) => Some(Instant::now() + FRAME_PATIENCE),
-            (true, known) => known,
-        };
+        self.frame_deadline = self.screen.open_frame().map(|frame| match self.frame_deadline {
+            Some((known, deadline)) if known == frame => (known, deadline),
+            _ => (frame, Instant::now() + Screen::FRAME_PATIENCE),
+        });
         self.publish();
     }
 
@@ -414,6 +434,7 @@ impl Session {
         let exit = running.child.reap().ok().flatten().unwrap_or(Exit { code: None, signal: None });
         running.queue.fail(&Error::exited());
         self.screen.end_frame();
+        self.answer_queries();
         self.frame_deadline = None;
         tracing::info!(code = exit.code, signal = exit.signal, "child exited");
         self.told_exit(exit);
@@ -444,7 +465,7 @@ impl Session {
     }
 
     pub(crate) fn record(&mut self, body: EventBody) {
-        self.log.push(self.epoch, body, SystemTime::now());
+        self.log.push(self.epoch, self.written(), body, SystemTime::now());
         self.publish();
     }
 

@@ -259,6 +259,56 @@ async fn the_terminal_answers_and_resizes() {
     assert!(live.lifecycle().await.contains(&Lifecycle::Resized { size: screen.size }));
 }
 
+/// A frame's bytes are obeyed when it ends. Who asked within one that was ended for it got its answer only with the next
+/// output, which may be another child's.
+#[tokio::test]
+async fn a_query_in_a_frame_that_never_ends_is_answered() {
+    let ask =
+        "stty raw -echo min 1 time 0; printf '\\033[?2026h\\033[6n'; dd bs=1 count=6 2>/dev/null | od -An -c; cat";
+    let live = Live::run(ask).await;
+    live.see("033   [   1   ;   1   R").await;
+    // Resized meanwhile, the frame ends too.
+    let live = Live::run(ask).await;
+    live.see("\x1b[6n").await;
+    live.call(Request::Resize(Size::new(123, 45).expect("within bounds"))).await.expect("it can be resized");
+    live.see("033   [   1   ;   1   R").await;
+}
+
+#[tokio::test]
+async fn an_answer_to_one_child_does_not_reach_the_next() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = format!(
+        "if mkdir {}/first; then printf '\\033[?2026h\\033[6n'; exit; fi 2>/dev/null; \
+         stty raw -echo min 1 time 0; echo second; dd bs=1 count=1 2>/dev/null | od -An -c; cat",
+        folder.path().display()
+    );
+    let live = Live::run(&script).await;
+    live.ended().await;
+    live.call(Request::Restart).await.expect("it can be restarted");
+    let mut feed = live.handle.feed(live.handle.id()).expect("the session has a feed");
+    timeout(LIMIT, feed.pulse.wait_for(|pulse| !pulse.ended)).await.expect("in time").expect("the session goes on");
+    live.see("second").await;
+    live.write("x").await.expect("the second child lives");
+    live.see("\n   x").await;
+}
+
+/// A dump ended before a frame that was still open. With a frame longer than the ring nobody could follow from there:
+/// what came next was a gap, the gap asked for a dump, and so on without end.
+#[tokio::test]
+async fn a_dump_can_be_followed_also_within_a_long_frame() {
+    let mut options =
+        options("stty raw -echo; printf '\\033[?2026h'; head -c 100000 /dev/zero | tr '\\0' x; printf end; cat");
+    options.ring = 4096;
+    let live = Live::with(options).await;
+    let feed = live.handle.feed(live.handle.id()).expect("the session has a feed");
+    timeout(LIMIT, feed.pulse.clone().wait_for(|pulse| pulse.written >= Offset(100_000)))
+        .await
+        .expect("in time")
+        .expect("it goes on");
+    let Ok(Reply::Dump(dump)) = live.call(Request::Dump).await else { panic!("no dump") };
+    assert!(!matches!(feed.tap.read(dump.offset), Read::Gap { .. }), "{}", dump.offset);
+}
+
 #[tokio::test]
 async fn a_shutdown_reaches_children_that_ignore_hang_ups_and_their_jobs() {
     let mut options = options("trap '' HUP TERM; set -m; sleep 1000 & echo job $!; while :; do sleep 0.1; done");

@@ -15,5 +15,5 @@ pub use keys::{KeyError, encode_keys, encode_paste};
 pub use process::{Exit, Target};
 pub use pty::{Child, ChildEvent, Command, Output, SpawnError, Streams, Wants};
 pub use ring::Ring;
-pub use screen::Screen;
+pub use screen::{FrameId, Screen};
 pub use width::char_width;

@@ -274,9 +274,15 @@ fn parse_host(text: &str) -> Result<IpAddr, String> {
     text.parse().map_err(|_| "not an IP address; use one such as 127.0.0.1 or 0.0.0.0".to_owned())
 }
 
+/// A year. Much more cannot be added to the clock.
+const MAX_SECS: f64 = 31_536_000.0;
+
 fn parse_secs(text: &str) -> Result<Duration, String> {
     let wrong = || "not a number of seconds".to_owned();
     let secs: f64 = text.parse().map_err(|_| wrong())?;
+    if secs > MAX_SECS {
+        return Err(format!("more than a year; use {MAX_SECS} or less"));
+    }
     Duration::try_from_secs_f64(secs).map_err(|_| wrong())
 }
 
@@ -312,6 +318,8 @@ mod tests {
     fn durations_and_sizes_are_checked() {
         assert_eq!(parse_secs("1.5"), Ok(Duration::from_millis(1500)));
         assert!(parse_secs("-1").is_err() && parse_secs("soon").is_err() && parse_secs("1e300").is_err());
+        assert_eq!(parse_secs("1e19"), Err("more than a year; use 31536000 or less".to_owned()));
+        assert_eq!(parse_secs("31536000"), Ok(Duration::from_secs(31_536_000)));
         assert_eq!(parse_linger("forever"), Ok(Linger::Forever));
         assert!(parse_ring("1").is_err() && parse_ring("2147483648").is_err() && parse_ring("65536").is_ok());
         assert!(parse_host("example.org").is_err() && parse_host("::1").is_ok());

@@ -1,6 +1,8 @@
 //! Talking to an agent's sidecar, over its socket or its URL.
 
+use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
@@ -9,13 +11,20 @@ use http_body_util::{BodyExt, Full};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
+use rustix::net::sockopt;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use crate::paths;
+
+/// How long an agent may take to answer a connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// After how long a connection that is dead without a sign is given up.
+const SILENCE: Duration = Duration::from_secs(20);
 
 /// Where an agent can be reached.
 #[derive(Clone, Debug)]
@@ -65,6 +74,7 @@ impl Client {
             Address::Tcp(host) => {
                 let stream = TcpStream::connect(host).await.with_context(context)?;
                 stream.set_nodelay(true)?;
+                notice_death(&stream)?;
                 Box::new(stream)
             }
         })
@@ -112,11 +122,25 @@ impl Client {
         if let Some(token) = &self.token {
             request.headers_mut().insert(AUTHORIZATION, bearer(token)?);
         }
-        let (socket, _) = tokio_tungstenite::client_async(request, self.connect().await?)
-            .await
-            .with_context(|| format!("{} does not speak coop's WebSocket", self.name()))?;
-        Ok(socket)
+        let connect = async {
+            let (socket, _) = tokio_tungstenite::client_async(request, self.connect().await?)
+                .await
+                .with_context(|| format!("{} does not speak coop's WebSocket", self.name()))?;
+            anyhow::Ok(socket)
+        };
+        timeout(CONNECT_LIMIT, connect).await.with_context(|| format!("{} does not answer", self.name()))?
     }
+}
+
+/// Lets the system end a connection whose other side is gone without a word, such as behind a lost network.
+fn notice_death(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, SILENCE / 2)?;
+    sockopt::set_tcp_keepintvl(stream, SILENCE / 10)?;
+    sockopt::set_tcp_keepcnt(stream, 5)?;
+    // The same when something was sent and is not acknowledged.
+    sockopt::set_tcp_user_timeout(stream, SILENCE.as_millis() as u32)?;
+    Ok(())
 }
 
 fn bearer(token: &Token) -> anyhow::Result<HeaderValue> {

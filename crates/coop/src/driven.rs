@@ -55,7 +55,10 @@ pub(crate) fn agent(
     };
     let launch = launch(options, runtime, command, config.settings, &folder.0)?;
     let (command, token) = (command.clone(), hook_token.to_owned());
-    let prepare = move || prepare(&launch, &command, &rules, &token);
+    let runs_already = options.attach.is_some();
+    let prepare = move || {
+        if runs_already { Ok(watch_only(&launch, &command, &rules)) } else { prepare(&launch, &command, &rules, &token) }
+    };
     let agent = AgentOptions {
         prepare: Arc::new(prepare),
         idle_grace: options.idle_grace,
@@ -110,6 +113,12 @@ fn prepare(launch: &Launch, command: &Command, rules: &Rules, token: &str) -> io
         Runtime::Pipe => Streams::Pipes,
     };
     Ok(Prepared { command, driver: Box::new(driver), runtime: launch.runtime, watch, opening })
+}
+
+/// Follows an agent that somebody else has started: all there is to go by is its screen.
+fn watch_only(launch: &Launch, command: &Command, rules: &Rules) -> Prepared {
+    let driver = Box::new(Claude::new(rules.clone(), launch));
+    Prepared { command: command.clone(), driver, runtime: Runtime::Pty, watch: Vec::new(), opening: Vec::new() }
 }
 
 fn argv(command: &Command) -> anyhow::Result<Vec<String>> {

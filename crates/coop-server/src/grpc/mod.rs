@@ -72,30 +72,27 @@ impl<A: Agents> Service<A> {
         // Of a child that has exited, the exit is told once more, and with it the stream ends.
         let exited = Follower::last_event_of_exited(&self.0).map_err(status)?;
         let follower = Follower::new(&self.0, wants, after.or(exited)).map_err(status)?;
-        let shutdown = self.0.shutdown.clone();
-        let items = stream::unfold((follower, convert), move |(mut follower, mut convert)| {
-            let shutdown = shutdown.clone();
-            async move {
-                loop {
-                    let item = tokio::select! {
-                        biased;
-                        item = follower.next() => item,
-                        () = shutdown.cancelled() => return None,
-                    };
-                    let ended = follower.pulse().ended;
-                    match item {
-                        Ok(Some(Item::Event(event))) if ended && is_exit(&event.body) => {
-                            let last = convert(Item::Event(event))?;
-                            return Some((Ok(last), (follower, convert)));
-                        }
-                        Ok(Some(item)) => {
-                            if let Some(message) = convert(item) {
-                                return Some((Ok(message), (follower, convert)));
-                            }
-                        }
-                        Ok(None) => return None,
-                        Err(error) => return Some((Err(status(error)), (follower, convert))),
+        let tells_events = wants.output.is_none() && !wants.screen;
+        let items = stream::unfold((follower, convert), move |(mut follower, mut convert)| async move {
+            loop {
+                let item = follower.next().await;
+                let ended = follower.pulse().ended;
+                match item {
+                    Ok(Some(Item::Event(event))) if ended && is_exit(&event.body) => {
+                        let last = convert(Item::Event(event))?;
+                        return Some((Ok(last), (follower, convert)));
                     }
+                    Ok(Some(Item::Lagged { from, to })) if tells_events => {
+                        let lost = Status::data_loss(format!("the events {from} to {to} are no longer kept"));
+                        return Some((Err(lost), (follower, convert)));
+                    }
+                    Ok(Some(item)) => {
+                        if let Some(message) = convert(item) {
+                            return Some((Ok(message), (follower, convert)));
+                        }
+                    }
+                    Ok(None) => return None,
+                    Err(error) => return Some((Err(status(error)), (follower, convert))),
                 }
             }
         });
@@ -199,16 +196,16 @@ impl<A: Agents> Coop for Service<A> {
         let wants = Wants { output: Some(Output { from, resync: false }), screen: false, events: true };
         let mut gap_from = None;
         self.follow(wants, move |item| match item {
-            Item::Output { chunk, skip } => Some(OutputChunk {
-                data: chunk.data.slice(skip..),
-                offset: chunk.offset.plus(skip).0,
+            Item::Output { chunk, part } => Some(OutputChunk {
+                offset: chunk.offset.plus(part.start).0,
+                data: chunk.data.slice(part),
                 gap_from: gap_from.take(),
             }),
             Item::Gap { from, .. } => {
                 gap_from = Some(from.0);
                 None
             }
-            _ => None,
+            Item::Resync(_) | Item::Screen(_) | Item::Event(_) | Item::Lagged { .. } => None,
         })
     }
 
@@ -225,7 +222,7 @@ impl<A: Agents> Coop for Service<A> {
                 cursor: Some(cursor(&screen)),
                 sequence: screen.seq.0,
             }),
-            _ => None,
+            Item::Output { .. } | Item::Gap { .. } | Item::Resync(_) | Item::Event(_) | Item::Lagged { .. } => None,
         })
     }
 

@@ -1,5 +1,7 @@
 //! What a client subscribes to, and how things are put into frames.
 
+use std::ops::Range;
+
 use axum::extract::ws::{Message, Utf8Bytes};
 use bytes::{Bytes, BytesMut};
 use coop_api::{Chunk, Error, Event, EventBody, Offset, Screen, Seq};
@@ -98,8 +100,8 @@ fn encode(message: &ServerMessage) -> Utf8Bytes {
 /// clients.
 pub(crate) fn frame(item: &Item, telling: Telling) -> Option<Message> {
     Some(match item {
-        Item::Output { chunk, skip } if telling.binary => Message::Binary(binary_chunk(chunk, *skip)),
-        Item::Output { chunk, skip } => Message::Text(text_chunk(chunk, *skip)),
+        Item::Output { chunk, part } if telling.binary => Message::Binary(binary_chunk(chunk, part)),
+        Item::Output { chunk, part } => Message::Text(text_chunk(chunk, part)),
         Item::Gap { from, to } => text(&ServerMessage::Gap { from: *from, to: *to }),
         Item::Resync(dump) => text(&ServerMessage::Resync {
             data: to_base64(&dump.data),
@@ -137,19 +139,19 @@ pub(crate) fn screen_text(screen: &Screen) -> Utf8Bytes {
     screen.message.get_or_make(|| encode(&ServerMessage::screen(screen)))
 }
 
-fn text_chunk(chunk: &Chunk, skip: usize) -> Utf8Bytes {
-    let make = || encode(&ServerMessage::output(chunk.offset.plus(skip), &chunk.data[skip..]));
-    if skip == 0 { chunk.text.get_or_make(make) } else { make() }
+fn text_chunk(chunk: &Chunk, part: &Range<usize>) -> Utf8Bytes {
+    let make = || encode(&ServerMessage::output(chunk.offset.plus(part.start), &chunk.data[part.clone()]));
+    if part.len() == chunk.data.len() { chunk.text.get_or_make(make) } else { make() }
 }
 
-fn binary_chunk(chunk: &Chunk, skip: usize) -> Bytes {
+fn binary_chunk(chunk: &Chunk, part: &Range<usize>) -> Bytes {
     let make = || {
-        let mut frame = BytesMut::with_capacity(8 + chunk.data.len() - skip);
-        frame.extend_from_slice(&chunk.offset.plus(skip).0.to_be_bytes());
-        frame.extend_from_slice(&chunk.data[skip..]);
+        let mut frame = BytesMut::with_capacity(8 + part.len());
+        frame.extend_from_slice(&chunk.offset.plus(part.start).0.to_be_bytes());
+        frame.extend_from_slice(&chunk.data[part.clone()]);
         frame.freeze()
     };
-    if skip == 0 { chunk.binary.get_or_make(make) } else { make() }
+    if part.len() == chunk.data.len() { chunk.binary.get_or_make(make) } else { make() }
 }
 
 #[cfg(test)]
@@ -182,19 +184,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn chunks_survive_both_encodings(data in prop::collection::vec(any::<u8>(), 1..300), at in 0_u64..1 << 40, skip in 0_usize..300) {
-            let skip = skip.min(data.len() - 1);
+        fn chunks_survive_both_encodings(data in prop::collection::vec(any::<u8>(), 1..300), at in 0_u64..1 << 40, cut in (0_usize..300, 0_usize..300)) {
+            let start = cut.0.min(data.len() - 1);
+            let part = start..data.len().saturating_sub(cut.1).max(start + 1);
             let chunk = Chunk::new(Offset(at), Bytes::copy_from_slice(&data));
             // Twice: the second time from the memo.
             for _ in 0..2 {
-                let frame = binary_chunk(&chunk, skip);
-                prop_assert_eq!(&frame[..8], &(at + skip as u64).to_be_bytes());
-                prop_assert_eq!(&frame[8..], &data[skip..]);
-                let value: serde_json::Value = serde_json::from_str(&text_chunk(&chunk, skip)).expect("JSON");
+                let frame = binary_chunk(&chunk, &part);
+                prop_assert_eq!(&frame[..8], &(at + start as u64).to_be_bytes());
+                prop_assert_eq!(&frame[8..], &data[part.clone()]);
+                let value: serde_json::Value = serde_json::from_str(&text_chunk(&chunk, &part)).expect("JSON");
                 prop_assert_eq!(&value["type"], "output");
-                prop_assert_eq!(value["offset"].as_u64(), Some(at + skip as u64));
+                prop_assert_eq!(value["offset"].as_u64(), Some(at + start as u64));
                 let decoded = STANDARD.decode(value["data"].as_str().expect("text")).expect("base64");
-                prop_assert_eq!(&decoded[..], &data[skip..]);
+                prop_assert_eq!(&decoded[..], &data[part.clone()]);
             }
         }
     }

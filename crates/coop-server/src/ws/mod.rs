@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
@@ -24,14 +25,20 @@ use crate::body::{MAX_BODY, Params};
 use crate::error::{Failure, mapping};
 use crate::follow::Follower;
 use crate::guard::{check_token, given_token};
+use crate::meter::Meter;
+use crate::serve::Place;
 use crate::wire::ClientMessage;
 
 pub(crate) use self::message::Subscription;
 
 /// How long a client may take to bring its token.
 const AUTH_LIMIT: Duration = Duration::from_secs(10);
+/// What a client may send before it is let in: a token, and a frame around it.
+const BEFORE_AUTH: u64 = 16 * 1024;
 /// Clients send little, and this much is kept, and cleared, for each of them.
 const READ_BUFFER: usize = 4 * 1024;
+/// How long a client may take to answer our close.
+const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 /// The close code for what is refused.
 const POLICY: u16 = 1008;
 /// Replies that may wait for a client that does not read; then its requests wait too.
@@ -41,6 +48,7 @@ pub(crate) async fn upgrade<A: Agents>(
     State(app): State<Arc<App<A>>>,
     uri: Uri,
     headers: HeaderMap,
+    place: Option<Extension<Place>>,
     Params(subscription): Params<Subscription>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Failure> {
@@ -50,8 +58,15 @@ pub(crate) async fn upgrade<A: Agents>(
         (Err(_), None) => Pass::Awaited,
         (Err(error), Some(_)) => Pass::Refused(error),
     };
+    let meter = place.as_ref().map(|Extension(place)| Arc::clone(&place.meter));
+    if let (Pass::Awaited, Some(meter)) = (&pass, &meter) {
+        meter.allow(BEFORE_AUTH);
+    }
     let upgrade = upgrade.max_message_size(MAX_BODY).max_frame_size(MAX_BODY).read_buffer_size(READ_BUFFER);
-    Ok(upgrade.on_upgrade(move |socket| serve(app, socket, subscription, pass)))
+    Ok(upgrade.on_upgrade(move |socket| async move {
+        serve(app, socket, subscription, pass, meter).await;
+        drop(place);
+    }))
 }
 
 enum Pass {
@@ -60,10 +75,19 @@ enum Pass {
     Refused(Error),
 }
 
-async fn serve<A: Agents>(app: Arc<App<A>>, mut socket: WebSocket, subscription: Subscription, pass: Pass) {
+async fn serve<A: Agents>(
+    app: Arc<App<A>>,
+    mut socket: WebSocket,
+    subscription: Subscription,
+    pass: Pass,
+    meter: Option<Arc<Meter>>,
+) {
     let verdict = match pass {
         Pass::Given => Ok(()),
-        Pass::Awaited => await_token(&app, &mut socket).await,
+        Pass::Awaited => tokio::select! {
+            verdict = await_token(&app, &mut socket) => verdict,
+            () = app.shutdown.cancelled() => return,
+        },
         Pass::Refused(error) => Err(error),
     };
     let follower = verdict.and_then(|()| Follower::new(&app, subscription.wants()?, subscription.after));
@@ -71,15 +95,20 @@ async fn serve<A: Agents>(app: Arc<App<A>>, mut socket: WebSocket, subscription:
         Ok(follower) => follower,
         Err(error) => return close(socket, &error).await,
     };
+    if let Some(meter) = meter {
+        meter.allow_all();
+    }
     app.ws_clients.fetch_add(1, Ordering::Relaxed);
-    let (sink, stream) = socket.split();
+    let (sink, mut stream) = socket.split();
     let (replies, waiting) = mpsc::channel(REPLIES);
     let writer_id = app.new_writer();
-    let reader = reader::run(Arc::clone(&app), stream, replies, writer_id);
+    let reader = reader::run(Arc::clone(&app), &mut stream, replies, writer_id);
     let writer = writer::run(Arc::clone(&app), sink, waiting, follower, subscription.telling());
     tokio::select! {
         () = reader => {}
-        () = writer => {}
+        // A socket closed with something unread in it takes back what the client has not read yet. So the client gets
+        // the time to close its side.
+        () = writer => drop(timeout(CLOSE_LIMIT, async { while let Some(Ok(_)) = stream.next().await {} }).await),
     }
     app.ws_clients.fetch_sub(1, Ordering::Relaxed);
     // Whoever is gone holds nothing.

@@ -22,7 +22,7 @@ const PING_AFTER: Duration = Duration::from_secs(30);
 
 pub(super) async fn run<A: Agents>(
     app: Arc<App<A>>,
-    mut stream: SplitStream<WebSocket>,
+    stream: &mut SplitStream<WebSocket>,
     orders: mpsc::Sender<Order>,
     writer: WriterId,
 ) {

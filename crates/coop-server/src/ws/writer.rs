@@ -37,7 +37,6 @@ pub(super) async fn run<A: Agents>(
 ) {
     loop {
         let message = tokio::select! {
-            // In this order: what is left to tell is told before we go.
             biased;
             order = orders.recv() => match order {
                 Some(Order::Send(message)) => message,
@@ -53,13 +52,13 @@ pub(super) async fn run<A: Agents>(
                     Some(message) => message,
                     None => continue,
                 },
+                Ok(None) if app.shutdown.is_cancelled() => return close(sink, GOING_AWAY, "coop is shutting down").await,
                 Ok(None) => return close(sink, GOING_AWAY, "the session is over").await,
                 Err(error) => {
                     let code = mapping(error.code).close.unwrap_or(GOING_AWAY);
                     return close(sink, code, &error.message).await;
                 }
             },
-            () = app.shutdown.cancelled() => return close(sink, GOING_AWAY, "coop is shutting down").await,
         };
         if !matches!(timeout(SEND_LIMIT, sink.send(message)).await, Ok(Ok(()))) {
             return;

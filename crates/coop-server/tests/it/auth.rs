@@ -5,6 +5,8 @@ use axum::http::{Request as HttpRequest, StatusCode};
 use coop_server::ROUTES;
 use futures_util::{SinkExt, StreamExt};
 use http_body_util::BodyExt;
+use prost::Message as _;
+use prost_types::MethodDescriptorProto;
 use serde_json::json;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
@@ -13,24 +15,27 @@ use tower::ServiceExt;
 use crate::fake::{LIMIT, Live};
 use crate::transports::{connect, grpc_client, next, proto};
 
-const RPCS: &[&str] = &[
-    "/coop.v1.Coop/GetHealth",
-    "/coop.v1.Coop/GetScreen",
-    "/coop.v1.Coop/GetStatus",
-    "/coop.v1.Coop/SendInput",
-    "/coop.v1.Coop/SendKeys",
-    "/coop.v1.Coop/Resize",
-    "/coop.v1.Coop/SendSignal",
-    "/coop.v1.Coop/StreamOutput",
-    "/coop.v1.Coop/StreamScreen",
-    "/coop.v1.Coop/GetAgentState",
-    "/coop.v1.Coop/Nudge",
-    "/coop.v1.Coop/Respond",
-    "/coop.v1.Coop/StreamState",
-    "/grpc.health.v1.Health/Check",
-    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-    "/no.such.Service/Method",
-];
+/// Returns the path of every RPC that is served, and of one that is not.
+fn rpcs() -> Vec<String> {
+    let descriptors = [
+        &include_bytes!("../../src/grpc/descriptor.bin")[..],
+        tonic_health::pb::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+    ];
+    let mut paths = vec!["/no.such.Service/Method".to_owned()];
+    for descriptor in descriptors {
+        for file in prost_types::FileDescriptorSet::decode(descriptor).expect("a descriptor").file {
+            for service in &file.service {
+                let path = |method: &MethodDescriptorProto| {
+                    format!("/{}.{}/{}", file.package(), service.name(), method.name())
+                };
+                paths.extend(service.method.iter().map(path));
+            }
+        }
+    }
+    assert!(paths.contains(&"/coop.v1.Coop/GetHealth".to_owned()), "the descriptors are not read: {paths:?}");
+    paths
+}
 
 async fn ask(live: &Live, request: axum::http::request::Builder) -> (StatusCode, axum::http::HeaderMap, String) {
     let request = request.body(Body::empty()).expect("a request");
@@ -58,8 +63,8 @@ async fn no_route_and_no_rpc_answers_without_the_token() {
             let (status, _, _) = ask(&live, with(HttpRequest::builder().uri(path).header("host", "localhost"))).await;
             assert_eq!(status, StatusCode::UNAUTHORIZED, "{path}");
         }
-        for rpc in RPCS {
-            let request = HttpRequest::builder().method("POST").uri(*rpc).header("host", "localhost");
+        for rpc in rpcs() {
+            let request = HttpRequest::builder().method("POST").uri(&rpc).header("host", "localhost");
             let (_, headers, body) = ask(&live, with(request.header("content-type", "application/grpc"))).await;
             assert_eq!(headers["grpc-status"], "16", "{rpc}");
             assert!(body.is_empty(), "{rpc}");
@@ -125,8 +130,8 @@ async fn foreign_pages_and_hosts_are_refused_everywhere() {
             assert_eq!(status, StatusCode::FORBIDDEN, "{} {host} {origin:?}", route.path);
             assert!(body.contains("FORBIDDEN") && !headers.contains_key("access-control-allow-origin"));
         }
-        for rpc in RPCS {
-            let mut request = HttpRequest::builder().method("POST").uri(*rpc).header("host", host);
+        for rpc in rpcs() {
+            let mut request = HttpRequest::builder().method("POST").uri(&rpc).header("host", host);
             request = request
                 .header("content-type", "application/grpc")
                 .header("origin", origin.unwrap_or("http://evil.example"));

@@ -6,9 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use coop_api::{
     AgentId, AgentReport, AgentState, Agents, Answered, Ask, AskChannel, AskId, AskKind, Chunk, Cursor, CursorShape,
-    Dump, Epoch, Error, Event, EventBody, EventPage, Evidence, EvidenceSource, Explanation, Feed, Health, Heard, Input,
-    Lifecycle, Line, LockAction, Memo, Modes, Nudge, NudgeId, Offset, ProcessState, Pulse, Read, Receipt, Reply,
-    Request, Run, Screen, Seq, Size, StateChange, Status, Style, Tap, Usage, UsageReport, When, WriterId, Written,
+    Dump, Epoch, Error, Event, EventBody, EventPage, Evidence, EvidenceSource, Explanation, Feed, Health, Heard,
+    History, Input, Lifecycle, Line, LockAction, Memo, Modes, Nudge, NudgeId, Offset, ProcessState, Pulse, Read,
+    Receipt, Reply, Request, Run, Screen, Seq, Size, StateChange, Status, Style, Tap, Usage, UsageReport, When,
+    WriterId, Written,
 };
 use coop_server::{Config, Listener, Server, Surface, Token};
 use tokio::net::TcpListener;
@@ -56,7 +57,7 @@ impl Tap for Output {
 impl Fake {
     pub(crate) fn new() -> Self {
         let output = Arc::new(Output::default());
-        let pulse = Pulse { written: Offset(0), screen: Seq(1), events: Seq(0), size: Size::DEFAULT, ended: false };
+        let pulse = Pulse { written: Offset(0), screen: Seq(42), events: Seq(0), size: Size::DEFAULT, ended: false };
         let (pulse, heard) = watch::channel(pulse);
         let tap: Arc<dyn Tap> = Arc::clone(&output) as _;
         let state = State {
@@ -93,6 +94,13 @@ impl Fake {
         });
     }
 
+    /// Joins all chunks to one.
+    pub(crate) fn join(&self) {
+        let mut kept = self.state.output.0.lock().expect("not poisoned");
+        let all: Vec<u8> = kept.0.iter().flat_map(|chunk| chunk.data.iter().copied()).collect();
+        kept.0 = vec![Arc::new(Chunk::new(Offset(kept.1 - all.len() as u64), all.into()))];
+    }
+
     /// Forgets the oldest chunk.
     pub(crate) fn forget(&self) {
         self.state.output.0.lock().expect("not poisoned").0.remove(0);
@@ -101,12 +109,18 @@ impl Fake {
     pub(crate) fn happen(&self, body: EventBody) {
         let seq = {
             let mut events = self.state.events.lock().expect("not poisoned");
-            let seq = Seq(events.len() as u64 + 1);
+            let seq = self.state.pulse.borrow().events.next();
             let ts = "2026-01-01T00:00:00.000Z".to_owned();
-            events.push(Event { seq, id: format!("fake-{seq}"), ts, agent: id(), run: Epoch(1), body });
+            let offset = self.state.output.range().1;
+            events.push(Event { seq, id: format!("fake-{seq}"), ts, agent: id(), run: Epoch(1), offset, body });
             seq
         };
         self.state.pulse.send_modify(|pulse| pulse.events = seq);
+    }
+
+    /// Forgets the oldest event.
+    pub(crate) fn forget_event(&self) {
+        self.state.events.lock().expect("not poisoned").remove(0);
     }
 
     pub(crate) fn exit(&self, code: i32) {
@@ -143,15 +157,19 @@ impl Fake {
                 epoch: Epoch(1),
             }),
             Request::Screen => Reply::Screen(Arc::new(screen())),
-            Request::History(count) => Reply::History(vec![line("older"); count.min(2)]),
+            Request::History(count) => {
+                Reply::History(History { lines: vec![line("older"); count.min(2)], screen: Arc::new(screen()) })
+            }
             Request::Dump => {
                 let offset = self.state.output.range().1;
                 Reply::Dump(Dump { data: Bytes::from_static(b"\x1bcdump"), offset, size: Size::DEFAULT })
             }
             Request::Events(after) => {
                 let events = self.state.events.lock().expect("not poisoned");
+                let oldest = events.first().map_or(after.next(), |event| event.seq);
+                let lagged = (after.next() < oldest).then(|| (after.next(), Seq(oldest.0 - 1)));
                 let events = events.iter().filter(|event| event.seq > after).cloned().collect();
-                Reply::Events(EventPage { lagged: None, events })
+                Reply::Events(EventPage { lagged, events })
             }
             Request::Write { writer, input } => {
                 let holder = *self.state.holder.lock().expect("not poisoned");

@@ -29,6 +29,30 @@ async fn a_frame_beyond_the_limit_ends_the_connection() {
     assert!(live.fake.asked().iter().all(|request| !matches!(request, coop_api::Request::Write { .. })));
 }
 
+/// A message is kept until it is whole, and the first one is judged only then.
+#[tokio::test]
+async fn who_has_brought_no_token_cannot_send_much() {
+    let live = Live::start(Some("secret")).await;
+    let url = format!("ws://{}/ws?mode=state", live.address);
+    let (mut socket, _) = tokio_tungstenite::client_async(
+        url.as_str(),
+        tokio::net::TcpStream::connect(&live.address).await.expect("it listens"),
+    )
+    .await
+    .expect("it is let in to bring the token");
+    // More than the kernel keeps, so it is all sent only if the server reads it.
+    let sent = timeout(LIMIT, socket.send(Message::binary(vec![b'x'; 23 << 20]))).await.expect("in time");
+    assert!(sent.is_err(), "the server read all of it");
+    let stream = tokio::net::TcpStream::connect(&live.address).await.expect("it listens");
+    let (mut socket, _) = tokio_tungstenite::client_async(url.as_str(), stream).await.expect("it is let in");
+    socket.send(Message::text(r#"{"type":"auth","token":"secret"}"#)).await.expect("it is open");
+    // With the token it may.
+    let text = json!({"type": "input", "text": "x".repeat(10 << 20), "id": 1}).to_string();
+    socket.send(Message::text(text)).await.expect("it is open");
+    let answer = timeout(LIMIT, socket.next()).await.expect("in time").expect("an answer").expect("it is open");
+    assert!(answer.to_text().expect("text").contains("written"), "{answer}");
+}
+
 #[tokio::test]
 async fn a_client_that_does_not_read_can_still_type_and_slows_nobody() {
     let live = Live::start(None).await;

@@ -87,7 +87,7 @@ async fn every_http_route_asks_the_port_and_answers_as_the_seed_says() {
             json!({"state":"running","pid":7,"uptime_secs":3,"exit_code":null,"exit_signal":null,"screen_seq":42,"bytes_read":10,"bytes_written":20,"ws_clients":0,"epoch":1}),
         ),
         ("GET", "/api/v1/screen/text", json!(null), "screen", json!("$ secret\n\n")),
-        ("GET", "/api/v1/screen/text?scrollback=1", json!(null), "history(1) screen", json!("older\n$ secret\n\n")),
+        ("GET", "/api/v1/screen/text?scrollback=1", json!(null), "history(1)", json!("older\n$ secret\n\n")),
         (
             "GET",
             "/api/v1/output",
@@ -444,6 +444,21 @@ async fn every_rpc_asks_the_port_and_is_answered() {
 }
 
 #[tokio::test]
+async fn events_that_are_gone_end_a_stream_of_states() {
+    use proto::*;
+    let live = Live::start(None).await;
+    let mut client = grpc_client(&live).await;
+    let mut states = client.stream_state(StreamStateRequest {}).await.expect("it answers").into_inner();
+    for _ in 0..3 {
+        live.fake.happen(coop_api::EventBody::Lifecycle(coop_api::Lifecycle::Stopping));
+    }
+    live.fake.forget_event();
+    live.fake.forget_event();
+    let end = timeout(LIMIT, states.message()).await.expect("in time").expect_err("something is lost");
+    assert_eq!((end.code(), end.message()), (tonic::Code::DataLoss, "the events 1 to 2 are no longer kept"));
+}
+
+#[tokio::test]
 async fn events_are_streamed_and_replayed_by_number() {
     let live = Live::start(None).await;
     live.fake.exit(0);
@@ -461,7 +476,7 @@ async fn events_are_streamed_and_replayed_by_number() {
     assert_eq!(
         text,
         "id: 2\nevent: lifecycle\ndata: {\"seq\":2,\"id\":\"fake-2\",\"ts\":\"2026-01-01T00:00:00.000Z\",\"agent\":\"fake\",\"run\":1,\
-         \"body\":{\"kind\":\"lifecycle\",\"what\":\"exited\",\"code\":0,\"signal\":null}}\n\n"
+         \"offset\":0,\"body\":{\"kind\":\"lifecycle\",\"what\":\"exited\",\"code\":0,\"signal\":null}}\n\n"
     );
 }
 

@@ -1,11 +1,14 @@
 //! The WebSocket's streams.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use coop_api::{EventBody, Lifecycle, Size};
-use futures_util::SinkExt;
+use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::fake::Live;
+use crate::fake::{LIMIT, Live};
 use crate::transports::{connect, next, next_json};
 
 #[tokio::test]
@@ -73,6 +76,87 @@ async fn an_exit_follows_the_last_output() {
         json!({"type":"state_change","prev":"unknown","next":"exited","seq":42,"event":2,"prompt":null,"evidence":evidence})
     );
     assert_eq!(next_json(&mut socket).await, json!({"type":"exit","code":3,"signal":null}));
+}
+
+/// Events waited until all output was sent: after what was written later, and never while a child writes without end.
+#[tokio::test]
+async fn an_event_comes_between_the_output_before_it_and_after_it() {
+    let live = Live::start(None).await;
+    live.fake.write(b"be");
+    live.fake.write(b"fore");
+    let resized = |cols| Lifecycle::Resized { size: Size::new(cols, 24).expect("within bounds") };
+    live.fake.happen(EventBody::Lifecycle(resized(80)));
+    live.fake.write(b"after");
+    live.fake.happen(EventBody::Lifecycle(resized(90)));
+    live.fake.happen(EventBody::Lifecycle(resized(100)));
+    live.fake.write(b"last");
+    let mut socket = connect(&live, "mode=raw&offset=0&after=0").await;
+    let mut seen = Vec::new();
+    while seen.len() < 7 {
+        let message = next_json(&mut socket).await;
+        seen.push(message["offset"].as_u64().or(message["cols"].as_u64()).expect("output or a size"));
+    }
+    assert_eq!(seen, [0, 2, 80, 6, 90, 100, 11]);
+    // Also within what the ring has joined.
+    live.fake.join();
+    let mut socket = connect(&live, "mode=raw&offset=0&after=1").await;
+    for expected in [
+        json!({"type":"output","data":"YmVmb3JlYWZ0ZXI=","offset":0}),
+        json!({"type":"resize","cols":90,"rows":24}),
+        json!({"type":"resize","cols":100,"rows":24}),
+        json!({"type":"output","data":"bGFzdA==","offset":11}),
+    ] {
+        assert_eq!(next_json(&mut socket).await, expected);
+    }
+}
+
+/// The child's exit ends coop, and with it the server. A client that was behind lost the output it had not been sent
+/// yet and the exit, because the server's end overtook them and no task that serves a WebSocket was waited for.
+#[tokio::test]
+async fn a_client_that_is_behind_gets_everything_before_the_server_ends() {
+    let live = Live::start(None).await;
+    let mut sockets = Vec::new();
+    // So many that the server pauses between pieces.
+    for _ in 0..8 {
+        sockets.push(connect(&live, "mode=raw").await);
+    }
+    const PIECE: usize = 64 * 1024;
+    for _ in 0..50 {
+        live.fake.write(&[b'x'; PIECE]);
+    }
+    live.fake.exit(3);
+    let done = Arc::new(AtomicUsize::new(0));
+    let readers: Vec<_> = sockets
+        .into_iter()
+        .map(|mut socket| {
+            let done = Arc::clone(&done);
+            tokio::spawn(async move {
+                let mut pieces = 0;
+                let mut told = Vec::new();
+                loop {
+                    match next(&mut socket).await {
+                        Message::Text(text) if text.contains(r#""type":"output""#) => pieces += 1,
+                        Message::Text(text) => told.push(text.to_string()),
+                        Message::Close(frame) => told.push(format!("{}", u16::from(frame.expect("a frame").code))),
+                        other => panic!("unexpected {other:?}"),
+                    }
+                    if told.len() == 3 {
+                        done.fetch_add(1, Ordering::Relaxed);
+                        // Reading on answers the close.
+                        assert!(socket.next().await.is_none());
+                        return (pieces, told);
+                    }
+                }
+            })
+        })
+        .collect();
+    live.server.shut_down(LIMIT).await;
+    assert_eq!(done.load(Ordering::Relaxed), readers.len(), "the server is gone before its clients have everything");
+    for reader in readers {
+        let (pieces, told) = reader.await.expect("no reader fails");
+        assert_eq!(pieces, 50);
+        assert_eq!(told[1..], [r#"{"type":"exit","code":3,"signal":null}"#, "1001"]);
+    }
 }
 
 #[tokio::test]

@@ -91,7 +91,7 @@ impl Agent {
 
     /// Takes a dialog on the screen for an ask when no hook has reported it.
     pub(super) fn open_due_dialog(&mut self, now: &Now, effects: &mut Vec<Effect>) {
-        if !self.asks.deadline().is_some_and(|at| at <= now.instant) {
+        if self.asks.deadline().is_none_or(|at| at > now.instant) {
             return;
         }
         if let Some((signal, _)) = self.asks.seen.take()

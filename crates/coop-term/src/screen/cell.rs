@@ -116,13 +116,35 @@ pub(super) struct Extra {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct UnderlineInk(pub(super) Ink);
 
-/// Every extra that some cell has, once.
+/// What all extras together may take, about.
+const MAX_EXTRA_BYTES: usize = 16 * 1024 * 1024;
+/// So many new extras, or bytes of them, are worth looking through all cells for those that are no longer used.
+const MIN_GROWTH: Amount = Amount { count: 4096, bytes: 1024 * 1024 };
+
+/// Every extra that some cell has, once, and some that none has any more.
 #[derive(Debug, Default)]
 pub(super) struct Extras {
     ids: HashMap<Extra, ExtraId>,
     known: HashMap<ExtraId, Extra>,
     next: u16,
     free: Vec<ExtraId>,
+    /// How much was in use when that was last looked for.
+    kept: Amount,
+    /// How much was asked for since, also in vain.
+    new: Amount,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Amount {
+    count: usize,
+    bytes: usize,
+}
+
+impl Amount {
+    fn add(&mut self, extra: &Extra) {
+        self.count += 1;
+        self.bytes += size_of::<Extra>() + extra.marks.len() + extra.link.as_ref().map_or(0, |link| link.len());
+    }
 }
 
 impl Extras {
@@ -130,13 +152,25 @@ impl Extras {
         if id == ExtraId::NONE { None } else { self.known.get(&id) }
     }
 
-    /// Returns the id of an extra, or nothing when there is no room: then `keep_only` must make some.
+    /// Tells whether it is time for `keep_only`: when there may be twice as much as is in use, or there is no room. After
+    /// a look in vain the next is not soon.
+    pub(super) fn are_many(&self) -> bool {
+        let full = self.known.len() >= usize::from(u16::MAX) || self.kept.bytes + self.new.bytes > MAX_EXTRA_BYTES;
+        let in_use = if full { Amount::default() } else { self.kept };
+        self.new.count >= in_use.count.max(MIN_GROWTH.count) || self.new.bytes >= in_use.bytes.max(MIN_GROWTH.bytes)
+    }
+
+    /// Returns the id of an extra, or nothing when there is no room.
     pub(super) fn intern(&mut self, extra: Extra) -> Option<ExtraId> {
         if extra == Extra::default() {
             return Some(ExtraId::NONE);
         }
         if let Some(id) = self.ids.get(&extra) {
             return Some(*id);
+        }
+        self.new.add(&extra);
+        if self.kept.bytes + self.new.bytes > MAX_EXTRA_BYTES {
+            return None;
         }
         let id = match self.free.pop() {
             Some(id) => id,
@@ -161,6 +195,14 @@ impl Extras {
             keep
         });
         self.ids.retain(|_, id| used.get(usize::from(id.0)).copied().unwrap_or(false));
+        self.new = Amount::default();
+        self.kept = Amount::default();
+        self.known.values().for_each(|extra| self.kept.add(extra));
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
     }
 
     /// Returns a place for every id, to mark those in use.

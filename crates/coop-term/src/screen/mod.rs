@@ -22,6 +22,7 @@ mod view;
 use std::mem;
 use std::str;
 use std::sync::Arc;
+use std::time::Duration;
 
 use coop_api::{Line, Memo, Modes, Offset, Seq, Size};
 use memchr::memmem;
@@ -35,7 +36,7 @@ use self::terminal::Terminal;
 const FRAME_END: &[u8] = b"\x1b[?2026l";
 /// A frame this long is shown as it comes, so that one that never ends costs little.
 const MAX_FRAME: usize = 1024 * 1024;
-/// A control string this long is dropped: nothing real is longer, and the parser would keep all of it.
+/// A control string this long is dropped: nothing real is longer, and the parser and we would keep all of it.
 const MAX_STRING: usize = 64 * 1024;
 /// The controls that cancel a sequence.
 const CAN: u8 = 0x18;
@@ -53,20 +54,31 @@ pub struct Screen {
     backlog: Backlog,
     /// Whether the parser is at plain text, so that it can be bypassed.
     ground: bool,
-    /// Bytes parsed since the performer was last called.
-    silent: usize,
     /// The beginning of a character whose other bytes are still to come.
     partial: Vec<u8>,
     /// The bytes of a control sequence that is not complete, so that a dump can hand them on.
     unfinished: Vec<u8>,
-    /// Whether we are skipping a control string that was too long.
-    skipping: bool,
+    /// The control string that was too long and whose rest is being skipped.
+    skipping: Option<StringKind>,
     /// The bytes of a synchronized frame that has not ended.
     frame: Option<Vec<u8>>,
+    last_frame: FrameId,
     size: Size,
     seq: Seq,
     offset: Offset,
     shown: Option<Arc<coop_api::Screen>>,
+}
+
+/// Tells the synchronized frames of one screen apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameId(u64);
+
+/// The control strings, told apart by what ends them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StringKind {
+    /// An operating system command, which a bell ends too.
+    Osc,
+    Other,
 }
 
 impl Screen {
@@ -77,11 +89,11 @@ impl Screen {
             performer: Performer::new(Terminal::new(size)),
             backlog: Backlog::default(),
             ground: true,
-            silent: 0,
             partial: Vec::new(),
             unfinished: Vec::new(),
-            skipping: false,
+            skipping: None,
             frame: None,
+            last_frame: FrameId(0),
             size,
             seq: Seq::default(),
             offset: Offset::default(),
@@ -109,9 +121,12 @@ impl Screen {
         mem::take(&mut self.performer.term.replies)
     }
 
-    /// Tells whether a synchronized frame has begun and not ended.
-    pub fn frame_is_open(&self) -> bool {
-        self.frame.is_some()
+    /// How long a synchronized frame may take before [`Self::end_frame`]; terminals agree on about this much.
+    pub const FRAME_PATIENCE: Duration = Duration::from_millis(150);
+
+    /// Returns the synchronized frame that has begun and not ended.
+    pub fn open_frame(&self) -> Option<FrameId> {
+        self.frame.as_ref().map(|_| self.last_frame)
     }
 
     /// Shows an unfinished frame as far as it came. To be called when it takes too long.
@@ -183,15 +198,19 @@ impl Screen {
     }
 
     /// Returns control sequences that make a fresh terminal of this size show and do the same, also with what follows:
-    /// they end with the sequence or character that has begun and is not complete.
+    /// they end with the frame, sequence or character that has begun and is not complete.
     pub fn dump(&mut self) -> Vec<u8> {
         self.settle();
         let mut dump = self.performer.term.dump().into_bytes();
-        if self.frame.is_some() {
+        if let Some(frame) = &self.frame {
             dump.extend_from_slice(b"\x1b[?2026h");
-        } else if self.skipping {
+            dump.extend_from_slice(frame);
+        } else if let Some(kind) = self.skipping {
             // A string whose beginning we dropped; the reader drops it too.
-            dump.extend_from_slice(b"\x1b]");
+            dump.extend_from_slice(match kind {
+                StringKind::Osc => b"\x1b]",
+                StringKind::Other => b"\x1bX",
+            });
         } else {
             dump.extend_from_slice(&self.unfinished);
             dump.extend_from_slice(&self.partial);
@@ -265,15 +284,14 @@ impl Screen {
             self.print_utf8(&[], false);
         }
         self.performer.term.last_printed = None;
-        self.skipping = false;
-        self.silent = 0;
+        self.skipping = None;
         self.ground = true;
     }
 
     /// Parses up to the next point of interest and returns how much that was.
     fn parse_some(&mut self, bytes: &[u8]) -> usize {
-        if self.skipping {
-            return self.skip_string(bytes);
+        if let Some(kind) = self.skipping {
+            return self.skip_string(kind, bytes);
         }
         if self.ground {
             let used = self.parse_ground(bytes);
@@ -281,7 +299,6 @@ impl Screen {
                 return used;
             }
         }
-        self.performer.active = false;
         self.performer.at_ground = false;
         let begins_anew = bytes[0] == 0x1b;
         self.performer.string_is_older = begins_anew;
@@ -302,21 +319,29 @@ impl Screen {
         } else {
             // Controls within a sequence are obeyed at once, so they are not to be obeyed again.
             self.unfinished.extend(bytes[..used].iter().filter(|&&byte| byte >= 0x20 || byte == 0x1b));
-        }
-        if self.performer.active {
-            self.silent = 0;
-        } else {
-            self.silent += used;
-            if self.silent > MAX_STRING {
-                self.parser = vte::Parser::new();
-                self.unfinished.clear();
-                self.skipping = true;
+            if self.unfinished.len() > MAX_STRING {
+                self.shorten();
             }
         }
         if mem::take(&mut self.performer.frame_began) {
             self.frame = Some(Vec::new());
+            self.last_frame.0 += 1;
         }
         used
+    }
+
+    /// Forgets most of a sequence that is too long.
+    fn shorten(&mut self) {
+        let kind = match self.unfinished[1..].iter().find(means) {
+            Some(b']') => StringKind::Osc,
+            Some(b'P' | b'X' | b'^' | b'_') => StringKind::Other,
+            // Of other sequences the parser keeps no more than the beginning.
+            _ => return self.unfinished.truncate(MAX_STRING),
+        };
+        self.parser = vte::Parser::new();
+        self.performer.cancel();
+        self.unfinished = Vec::new();
+        self.skipping = Some(kind);
     }
 
     /// Cuts off what follows the sequence that is under way, and tells whether it is a control sequence that is complete.
@@ -326,15 +351,13 @@ impl Screen {
             Some(at) => &bytes[..=at],
             None => bytes,
         };
-        // What is obeyed at once, or ignored, may also stand between the first two bytes of a sequence.
-        let means = |byte: &u8| matches!(byte, 0x20..=0x7e);
         let bracket_from = |from: usize| {
-            let at = from + bytes.get(from..)?.iter().position(means)?;
+            let at = from + bytes.get(from..)?.iter().position(|byte| means(&byte))?;
             (bytes[at] == b'[').then_some(at + 1)
         };
         let from = match &self.unfinished[..] {
             [] => bracket_from(1),
-            [_, known @ ..] => match known.iter().find(|byte| means(byte)) {
+            [_, known @ ..] => match known.iter().find(means) {
                 Some(second) => (*second == b'[').then_some(0),
                 None => bracket_from(0),
             },
@@ -411,20 +434,23 @@ impl Screen {
     }
 
     /// Drops a string that was too long, up to its end. Returns how much that was.
-    fn skip_string(&mut self, bytes: &[u8]) -> usize {
-        let Some(at) = memchr::memchr2(0x07, 0x1b, bytes) else { return bytes.len() };
-        self.skipping = false;
-        self.silent = 0;
+    fn skip_string(&mut self, kind: StringKind, bytes: &[u8]) -> usize {
+        let end = match kind {
+            StringKind::Osc => memchr::memchr2(0x07, 0x1b, bytes),
+            StringKind::Other => memchr::memchr(0x1b, bytes),
+        };
+        let Some(at) = end else { return bytes.len() };
+        self.skipping = None;
         self.ground = true;
         // ESC begins the string's own end, or the next sequence; a bell is over with itself.
-        if bytes[at] == 0x1b && at > 0 { at } else { at + usize::from(bytes[at] == 0x07) }
+        at + usize::from(bytes[at] == 0x07)
     }
 
     /// Prints text, carriage returns and line feeds without the parser, or keeps them to be printed later.
     fn print_plain(&mut self, mut text: &[u8]) {
         while !text.is_empty() {
             let term = &self.performer.term;
-            if !self.backlog.is_empty() || term.is_at_blank_bottom() {
+            if !self.backlog.is_empty() || term.scrolls_with_plain_lines() {
                 let taken = self.backlog.take_in(text, term.cols(), term.most_lines());
                 text = &text[taken..];
             }
@@ -444,6 +470,11 @@ impl Screen {
             self.backlog.drain(|text| self.performer.term.print_plain(text));
         }
     }
+}
+
+/// Tells whether a byte is part of a sequence. Others, obeyed at once or ignored, may stand even between its first two.
+fn means(byte: &&u8) -> bool {
+    matches!(byte, 0x20..=0x7e)
 }
 
 /// Returns how many of the bytes belong to a frame that ends in them; its end may have begun before them.

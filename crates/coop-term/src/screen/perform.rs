@@ -16,8 +16,6 @@ const MAX_DCS: usize = 256;
 /// The terminal with what the parser needs to remember between calls.
 pub(super) struct Performer {
     pub(super) term: Terminal,
-    /// Set by every call; tells a long silent control string from output.
-    pub(super) active: bool,
     /// Set when a control sequence is complete and the parser back at plain text.
     pub(super) at_ground: bool,
     /// Set when a synchronized frame has begun.
@@ -35,7 +33,7 @@ struct Dcs {
 
 impl Performer {
     pub(super) fn new(term: Terminal) -> Self {
-        Self { term, active: false, at_ground: true, frame_began: false, dcs: None, string_is_older: false }
+        Self { term, at_ground: true, frame_began: false, dcs: None, string_is_older: false }
     }
 
     /// Forgets a control string that is under way.
@@ -44,7 +42,6 @@ impl Performer {
     }
 
     fn done(&mut self) {
-        self.active = true;
         self.at_ground = true;
         self.term.last_printed = None;
     }
@@ -52,12 +49,10 @@ impl Performer {
 
 impl Perform for Performer {
     fn print(&mut self, c: char) {
-        self.active = true;
         self.term.print(c);
     }
 
     fn execute(&mut self, byte: u8) {
-        self.active = true;
         let term = &mut self.term;
         term.last_printed = None;
         match byte {
@@ -230,20 +225,17 @@ impl Perform for Performer {
     }
 
     fn osc_dispatch(&mut self, params: &[&[u8]], bell_terminated: bool) {
-        self.active = true;
         // ESC \ ends the string too, and then its backslash is still to come.
         self.at_ground = bell_terminated;
         osc::dispatch(&mut self.term, params, bell_terminated);
     }
 
     fn hook(&mut self, _params: &Params, intermediates: &[u8], ignore: bool, action: char) {
-        self.active = true;
         self.string_is_older = false;
         self.dcs = (!ignore).then(|| Dcs { intermediates: intermediates.to_vec(), action, data: Vec::new() });
     }
 
     fn put(&mut self, byte: u8) {
-        self.active = true;
         if let Some(dcs) = &mut self.dcs {
             dcs.data.push(byte);
             if dcs.data.len() > MAX_DCS {
@@ -253,7 +245,6 @@ impl Perform for Performer {
     }
 
     fn unhook(&mut self) {
-        self.active = true;
         // Ended by the eight-bit ST. The ESC of the other one comes as the first byte of what is parsed.
         self.at_ground = !self.string_is_older;
         if let Some(dcs) = self.dcs.take() {

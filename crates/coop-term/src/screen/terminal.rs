@@ -310,7 +310,7 @@ impl Terminal {
     }
 
     /// Tells whether a line of plain text would just be printed as it is and scroll the screen by one row.
-    pub(super) fn is_at_blank_bottom(&self) -> bool {
+    pub(super) fn scrolls_with_plain_lines(&self) -> bool {
         self.row() + 1 == self.rows()
             && self.col() == 0
             && (self.top, self.bottom + 1) == (0, self.rows())
@@ -450,9 +450,13 @@ impl Terminal {
     }
 
     fn intern(&mut self, extra: Extra) -> ExtraId {
-        if let Some(id) = self.extras.intern(extra.clone()) {
-            return id;
+        if self.extras.are_many() {
+            self.collect_extras();
         }
+        self.extras.intern(extra).unwrap_or(ExtraId::NONE)
+    }
+
+    fn collect_extras(&mut self) {
         let mut used = self.extras.unmarked();
         for grid in [&self.grid, &self.other] {
             for line in grid.topmost_line().0..grid.screen_lines() as i32 {
@@ -462,7 +466,6 @@ impl Terminal {
             cell::mark(&mut used, &grid.saved_cursor.template);
         }
         self.extras.keep_only(&used);
-        self.extras.intern(extra).unwrap_or(ExtraId::NONE)
     }
 
     pub(super) fn repeat(&mut self, count: usize) {

@@ -71,12 +71,12 @@ fn the_title_is_never_typed_back() {
 #[test]
 fn a_synchronized_frame_is_shown_whole_or_not_at_all() {
     let mut screen = screen(10, 2, b"before\x1b[?2026h\x1b[H\x1b[2Jafter");
-    assert!(screen.frame_is_open());
+    assert!(screen.open_frame().is_some());
     assert_eq!(text(&mut screen), "before\n");
     screen.feed(b"wards\x1b[?20");
     assert_eq!(text(&mut screen), "before\n");
     screen.feed(b"26l!");
-    assert!(!screen.frame_is_open());
+    assert!(screen.open_frame().is_none());
     assert_eq!(text(&mut screen), "afterwards\n!");
 }
 
@@ -131,6 +131,73 @@ fn styles_links_and_directories_are_known() {
     let shown = screen.snapshot();
     assert_eq!(shown.cwd.as_deref(), Some("/tmp/a b"));
     assert_snapshot!(shown.lines[0].ansi().escape_debug(), @r"\u{1b}[0;1;38;2;1;2;3mhi\u{1b}[0m \u{1b}[0m\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\\u{1b}[0m");
+}
+
+/// A frame that began in the same read as the one before it ended inherited what was left of that one's patience.
+#[test]
+fn the_next_frame_is_another_one() {
+    let mut screen = screen(20, 2, b"\x1b[?2026hone");
+    let first = screen.open_frame();
+    screen.feed(b"...");
+    assert_eq!(screen.open_frame(), first);
+    screen.feed(b"\x1b[?2026l\x1b[?2026htwo");
+    assert!(first.is_some() && screen.open_frame().is_some() && screen.open_frame() != first);
+}
+
+/// Links that nothing shows any more were kept until there were 65,535 of them, each as long as a link may be.
+#[test]
+fn links_are_forgotten_with_the_text_that_had_them() {
+    let mut screen = Screen::new(size(20, 6));
+    let long = "x".repeat(2000);
+    for n in 0..20_000 {
+        screen.feed(format!("\x1b]8;;http://{n}/{long}\x07{n}\x1b]8;;\x07\r\n").as_bytes());
+        assert!(screen.performer.term.extras.len() <= 3000, "{n}");
+    }
+    let last = screen.snapshot().lines[4].ansi();
+    assert!(last.contains("http://19999/"), "{last}");
+}
+
+#[test]
+fn more_looks_than_there_is_room_for_are_left_out_and_there_is_room_again() {
+    let mut screen = Screen::new(size(100, 50));
+    for n in 0..100_000 {
+        screen.feed(format!("\x1b[58;2;{};{};{}mx", n >> 16, (n >> 8) & 255, n & 255).as_bytes());
+    }
+    assert!(screen.performer.term.extras.len() <= 65_535);
+    screen.feed(b"\x1bc");
+    for n in 0..5000 {
+        screen.feed(format!("\x1b[58;5;{}mx\x1b]8;;http://{n}\x07", n & 255).as_bytes());
+    }
+    screen.feed(b"\r\x1b]8;;http://seen\x07y");
+    let shown = screen.snapshot();
+    assert!(shown.lines.iter().any(|line| line.ansi().contains("http://seen")));
+}
+
+/// The parser hands a device control string on byte by byte, which looked like output, so that one without an end was
+/// kept whole; and so was a control sequence without an end that had a control in it now and then.
+#[test]
+fn sequences_without_an_end_cost_little() {
+    for (begin, middle, end) in [
+        (&b"\x1bPq"[..], &b"#0;2;0;0;0~\x07"[..], &b"\x1b\\"[..]),
+        (b"\x1b_G", b"AAAA", b"\x1b\\"),
+        (b"\x1b]52;c;", b"QUFB", b"\x07"),
+        (b"\x1b[", b"1;2\r", b"m"),
+        (b"\x1b(", b"(((\r", b"B"),
+    ] {
+        let mut original = screen(20, 2, begin);
+        for _ in 0..MAX_STRING {
+            original.feed(middle);
+            assert!(original.unfinished.capacity() <= 2 * (MAX_STRING + STRIDE), "{}", begin.escape_ascii());
+        }
+        let dump = original.dump();
+        assert!(dump.len() <= 2 * MAX_STRING, "{}", begin.escape_ascii());
+        let mut copy = screen(20, 2, &dump);
+        for screen in [&mut original, &mut copy] {
+            screen.feed(end);
+            screen.feed(b"after");
+            assert_eq!(text(screen), "after\n", "{}", begin.escape_ascii());
+        }
+    }
 }
 
 /// Bytes that look like what programs send: text, controls, sequences with plausible parameters.
@@ -221,6 +288,28 @@ proptest! {
         if known(after) {
             original.feed(after);
             copy.feed(after);
+            original.end_frame();
+            copy.end_frame();
+            prop_assert_eq!(look(&mut copy), look(&mut original));
+        }
+    }
+
+    #[test]
+    fn a_dump_within_a_frame_goes_on_as_the_original(before in output(), frame in output(), after in output()) {
+        let mut original = screen(20, 6, &before);
+        original.end_frame();
+        // Whatever is unfinished before the frame would swallow its beginning.
+        original.feed(b"\x18\x1b[?2026h");
+        original.feed(&frame);
+        let mut copy = screen(20, 6, &original.dump());
+        prop_assert_eq!(copy.open_frame().is_some(), original.open_frame().is_some());
+        original.end_frame();
+        copy.end_frame();
+        let known = |bytes: &[u8]| !bytes.windows(2).any(|pair| matches!(pair, b"\x1b8" | b"\x1bM"))
+            && !bytes.iter().any(|byte| matches!(byte, b'u' | b'l' | b'b' | b'o' | b'n' | b'r' | b'p' | b'*' | b'+'));
+        if known(&frame) && known(&after) {
+            original.feed(&after);
+            copy.feed(&after);
             original.end_frame();
             copy.end_frame();
             prop_assert_eq!(look(&mut copy), look(&mut original));

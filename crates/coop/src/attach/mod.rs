@@ -6,24 +6,28 @@
 
 mod input;
 mod local;
+mod outbox;
 mod paint;
 mod view;
 
 use std::io::{self, Write};
+use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::Context;
 use coop_api::Size;
-use futures_util::{SinkExt, StreamExt};
+use coop_term::{FrameId, Screen};
+use futures_util::StreamExt;
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_tungstenite::tungstenite::Message;
 
 use self::input::{Detector, Typed};
 use self::local::Local;
+use self::outbox::Outbox;
 use self::paint::Painter;
 use self::view::{News, View};
 use crate::cli::Attach;
@@ -31,8 +35,6 @@ use crate::client::{Client, WebSocket};
 
 /// Painted at most this often.
 const FRAME: Duration = Duration::from_millis(16);
-/// A frame that takes longer is shown as far as it came.
-const FRAME_PATIENCE: Duration = Duration::from_millis(150);
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(5);
 
@@ -66,11 +68,15 @@ pub(crate) async fn run(options: Attach) -> anyhow::Result<i32> {
             Outcome::Lost(why) => {
                 painter.status(format!("lost the agent ({why}); connecting again…"));
                 local.write(&painter.paint(None, local.size()?))?;
-                if person.wait(Instant::now() + retry).await {
-                    break None;
+                let connect = async {
+                    sleep(retry).await;
+                    client.web_socket(QUERY).await.ok()
+                };
+                match person.during(connect).await {
+                    Some(connected) => socket = connected,
+                    None => break None,
                 }
                 retry = (retry * 2).min(LAST_RETRY);
-                socket = client.web_socket(QUERY).await.ok();
             }
         }
     };
@@ -139,40 +145,47 @@ impl Person {
         }
     }
 
-    /// Waits, unless the person wants to go first.
-    async fn wait(&mut self, until: Instant) -> bool {
+    /// Waits for something, unless the person wants to go first.
+    async fn during<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(work);
         loop {
             tokio::select! {
-                act = self.next() => if matches!(act, Act::Leave(_)) { return true },
-                () = sleep_until(until) => return false,
+                act = self.next() => if matches!(act, Act::Leave(_)) { return None },
+                done = work.as_mut() => return Some(done),
             }
         }
     }
 }
 
 async fn watch(
-    mut socket: WebSocket,
+    socket: WebSocket,
     local: &mut Local,
     person: &mut Person,
     painter: &mut Painter,
     read_only: bool,
 ) -> anyhow::Result<Outcome> {
+    let (sink, mut stream) = socket.split();
+    let mut outbox = Outbox::new(sink);
     let mut view = View::default();
     let mut paint_at: Option<Instant> = None;
     let mut painted = Instant::now();
-    let mut frame_until: Option<Instant> = None;
+    let mut frame_until: Option<(FrameId, Instant)> = None;
     let mut exited: Option<i32> = None;
     painter.forget();
     painter.status(String::new());
     let mut to_send = if read_only { None } else { Some(resize(local.size()?)) };
     loop {
         if let Some(message) = to_send.take()
-            && let Err(error) = socket.send(message).await
+            && let Err(why) = outbox.push(message)
         {
-            return Ok(Outcome::Lost(error.to_string()));
+            painter.status(why.to_owned());
+            paint_at = paint_at.or(Some(painted + FRAME));
         }
         tokio::select! {
-            message = socket.next() => {
+            sent = outbox.send(), if !outbox.is_empty() => if let Err(error) = sent {
+                return Ok(Outcome::Lost(error.to_string()));
+            },
+            message = stream.next() => {
                 let news = match message {
                     Some(Ok(message)) => view.take(message)?,
                     Some(Err(error)) => News::Closed(error.to_string()),
@@ -181,8 +194,11 @@ async fn watch(
                 match news {
                     News::Nothing => {}
                     News::Shown => {
-                        let open = view.screen().is_some_and(|screen| screen.frame_is_open());
-                        frame_until = open.then(|| frame_until.unwrap_or_else(|| Instant::now() + FRAME_PATIENCE));
+                        let open = view.screen().and_then(|screen| screen.open_frame());
+                        frame_until = open.map(|frame| match frame_until {
+                            Some((known, until)) if known == frame => (known, until),
+                            _ => (frame, Instant::now() + Screen::FRAME_PATIENCE),
+                        });
                         paint_at = paint_at.or(Some(painted + FRAME));
                     }
                     News::Said(text) => {
@@ -205,8 +221,9 @@ async fn watch(
             act = person.next() => match act {
                 Act::Leave(bytes) => {
                     if !read_only && !bytes.is_empty() {
-                        let _ = socket.send(Message::Binary(bytes.into())).await;
+                        let _ = outbox.push(Message::Binary(bytes.into()));
                     }
+                    outbox.send_last().await;
                     return Ok(exited.map_or(Outcome::Detached, Outcome::Exited));
                 }
                 Act::Type(_) if read_only => {}
@@ -219,7 +236,7 @@ async fn watch(
                     paint_at = paint_at.or(Some(Instant::now()));
                 }
             },
-            () = sleep_until(frame_until.unwrap_or_else(Instant::now)), if frame_until.is_some() => {
+            () = sleep_until(frame_until.map_or_else(Instant::now, |(_, until)| until)), if frame_until.is_some() => {
                 frame_until = None;
                 if let Some(screen) = view.screen() {
                     screen.end_frame();

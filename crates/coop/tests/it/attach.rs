@@ -148,3 +148,37 @@ fn a_terminal_that_is_closed_ends_the_attachment_and_not_the_agent() {
     assert_eq!(wait_for(&mut child), 0);
     assert_eq!(sidecar.ask("GET", "/api/v1/health", "").1["status"], "running");
 }
+
+/// Connecting again and sending were waited for without listening to the person: with an agent that hangs, neither the
+/// detach key nor a signal came through, on a terminal in raw mode.
+#[test]
+fn a_person_can_leave_an_agent_that_hangs() {
+    let sidecar = Sidecar::start(&["--", "sh", "-c", "stty raw -echo; echo up; exec cat"]);
+    let mut terminal = Terminal::run(&sidecar, &[]);
+    terminal.see("up");
+    sidecar.signal(rustix::process::Signal::STOP);
+    // More than any socket holds.
+    for _ in 0..1024 {
+        terminal.type_text(&"x".repeat(4096));
+    }
+    terminal.type_text("\x1d");
+    let code = wait_for(&mut terminal.child);
+    sidecar.signal(rustix::process::Signal::CONT);
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn a_person_can_leave_while_the_agent_is_connected_to_again() {
+    let mut sidecar = Sidecar::start(&["--", "sh", "-c", "echo up; exec cat"]);
+    let mut terminal = Terminal::run(&sidecar, &[]);
+    terminal.see("up");
+    sidecar.child.kill().expect("it lives");
+    wait_for(&mut sidecar.child);
+    // In its place something that never says a word.
+    std::fs::remove_file(sidecar.socket()).expect("nobody cleaned up");
+    let silent = std::os::unix::net::UnixListener::bind(sidecar.socket()).expect("the place is free");
+    let _connected = silent.accept().expect("it connects again");
+    terminal.type_text("\x1d");
+    assert_eq!(wait_for(&mut terminal.child), 0);
+    terminal.see("[detached;");
+}

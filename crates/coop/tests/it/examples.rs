@@ -44,7 +44,8 @@ fn agents_and_shells_run_as_in_the_examples() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = agents(folder.path());
     let claude = example("coop --agent claude --port 8080 -- claude --dangerously-skip-permissions", &path);
-    claude.see("claude was given [--dangerously-skip-permissions]");
+    // After what coop adds for its hooks.
+    claude.see(" --dangerously-skip-permissions]");
     assert_eq!(claude.ask("GET", "/api/v1/health", "").1["agent"], "claude");
 
     let socket = folder.path().join("coop.sock");

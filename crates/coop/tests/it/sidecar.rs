@@ -77,8 +77,10 @@ fn the_child_sees_its_terminal_and_no_secret() {
 
 #[test]
 fn a_token_is_asked_for_and_not_inherited() {
-    let sidecar = Sidecar::with(&["--", "sh", "-c", "echo token=[$COOP_AUTH_TOKEN]; cat"], |command| {
-        command.env("COOP_AUTH_TOKEN", "s3cret")
+    let log = tempfile::NamedTempFile::new().expect("a file");
+    let args = ["--log-level", "trace", "--", "sh", "-c", "echo token=[$COOP_AUTH_TOKEN]; cat"];
+    let sidecar = Sidecar::with(&args, |command| {
+        command.env("COOP_AUTH_TOKEN", "s3cret").stderr(log.reopen().expect("it is there"))
     });
     let connect = || std::os::unix::net::UnixStream::connect(sidecar.socket()).expect("it listens");
     assert_eq!(request(connect(), "GET", "/api/v1/screen", "", "").0, 401);
@@ -95,7 +97,12 @@ fn a_token_is_asked_for_and_not_inherited() {
     assert_eq!((code, out.contains("token=[]"), err.as_str()), (0, true, ""));
     let (code, _, err) = run(coop(sidecar.home.path()).args(["screen", "--auth-token", "wrong"]));
     assert_eq!((code, err.contains("the token is wrong")), (1, true), "{err}");
+    assert_eq!(request(connect(), "GET", "/api/v1/health?token=s3cret", "", "").0, 200);
+    assert_eq!(request(connect(), "GET", "/api/v1/health?token=s3cret-and-wrong", "", "").0, 401);
     assert!(!format!("{:?}", sidecar.lines).contains("s3cret"));
+    let log = std::fs::read_to_string(log.path()).expect("it is there");
+    assert!(log.contains("child started"), "something is logged:\n{log}");
+    assert!(!log.contains("s3cret"), "{log}");
 }
 
 #[test]
@@ -186,14 +193,4 @@ fn an_idle_sidecar_ends_itself_and_one_inside_another_has_its_own_socket() {
         Sidecar::start(&["--linger", "forever", "--", crate::tool::COOP, "--log-level", "off", "--", "echo", "nested"]);
     let screen = outer.see("ready");
     assert!(!screen.contains(&outer.socket().display().to_string()), "{screen}");
-}
-
-#[test]
-fn the_simulated_agent_works() {
-    let mut sidecar = Sidecar::start(&["--", crate::tool::COOP, "sim"]);
-    sidecar.see("a simulated agent");
-    sidecar.ask("POST", "/api/v1/input", r#"{"text":"write a test","enter":true}"#);
-    sidecar.see("Done: write a test");
-    sidecar.ask("POST", "/api/v1/input", r#"{"text":"exit","enter":true}"#);
-    assert_eq!(sidecar.wait().0, 0);
 }
