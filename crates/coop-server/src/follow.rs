@@ -147,10 +147,12 @@ impl<A: Agents> Follower<A> {
             let closing = self.app.shutdown.is_cancelled();
             let pause = if closing { None } else { self.pause(now) };
             let pulse = *self.feed.pulse.borrow_and_update();
-            if self.wants.events && self.pending.is_empty() && self.events < pulse.events {
-                if let Some((from, to)) = self.load_events().await? {
-                    return Ok(Some(Item::Lagged { from, to }));
-                }
+            if self.wants.events
+                && self.pending.is_empty()
+                && self.events < pulse.events
+                && let Some((from, to)) = self.load_events().await?
+            {
+                return Ok(Some(Item::Lagged { from, to }));
             }
             let output_pending = self.wants.output.is_some() && self.cursor < pulse.written;
             let screen_pending = self.wants.screen && self.screen < Some(pulse.screen);
