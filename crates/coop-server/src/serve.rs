@@ -141,13 +141,17 @@ async fn accept(
     connections: Arc<Semaphore>,
 ) {
     loop {
-        let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { return };
+        let accepted = async {
+            // The semaphore is never closed.
+            let permit = Arc::clone(&connections).acquire_owned().await.map_err(io::Error::other)?;
+            next(&listener).await.map(|stream| (stream, permit))
+        };
         let accepted = tokio::select! {
             () = shutdown.cancelled() => return,
-            accepted = next(&listener) => accepted,
+            accepted = accepted => accepted,
         };
         match accepted {
-            Ok(stream) => {
+            Ok((stream, permit)) => {
                 let place =
                     Place { meter: Arc::new(Meter::new()), _counted: Arc::new(permit), _waited_for: tasks.token() };
                 tasks.spawn(serve(stream, router.clone(), place, shutdown.clone()));
