@@ -41,6 +41,7 @@ test-real: deps ## The real agents in coop, and what they drew against xterm.js
 	cd tests/xterm && npm ci --no-audit --no-fund --loglevel=error
 	node tests/real/record.mjs --coop target/debug/coop --out target/real
 	node tests/xterm/compare.mjs --show target/debug/examples/show --raw target/real --filter raw:
+	COOP_REAL_CLAUDE=$$(node tests/real/which.mjs claude) $(CARGO) test -p coop --test it -- --test-threads 1 claude hook
 
 test-grpc: deps ## The gRPC service by reflection, with buf
 	$(CARGO) build -p coop

@@ -6,6 +6,8 @@ import { fileURLToPath } from 'node:url';
 
 const MODULES = fileURLToPath(new URL('node_modules/', import.meta.url));
 const PLATFORM = `${process.platform}-${process.arch}`;
+/** The package's own `claude` is a stub until its install script has run. */
+const CLAUDE = join(MODULES, `@anthropic-ai/claude-code-${PLATFORM}/claude`);
 const KEY = 'sk-dummy-key-for-a-model-on-loopback';
 
 /**
@@ -13,7 +15,7 @@ const KEY = 'sk-dummy-key-for-a-model-on-loopback';
  * `url` and returns how to run the agent.
  */
 export const AGENTS = [
-  { name: 'claude', prompt: /^❯/m, prepare: claude },
+  { name: 'claude', program: CLAUDE, prompt: /^❯/m, prepare: claude },
   { name: 'codex', prompt: /^› Ask Codex/m, prepare: codex },
   { name: 'gemini', prompt: /^ > +Type your message/m, prepare: gemini },
   { name: 'opencode', prompt: /┃ +Ask anything/, prepare: opencode },
@@ -27,8 +29,7 @@ function claude({ home, work, url }) {
     projects: { [work]: { hasTrustDialogAccepted: true, hasCompletedProjectOnboarding: true } },
   }));
   return {
-    // The package's own `claude` is a stub until its install script has run.
-    argv: [join(MODULES, `@anthropic-ai/claude-code-${PLATFORM}/claude`)],
+    argv: [CLAUDE],
     env: {
       ANTHROPIC_API_KEY: KEY,
       ANTHROPIC_BASE_URL: url,

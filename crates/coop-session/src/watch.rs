@@ -73,7 +73,10 @@ async fn run(
     }
     loop {
         let log_folder = log.as_ref().and_then(|log| log.path.parent());
-        folders.watch(log_folder.into_iter().chain(status.as_ref().map(|status| status.folder.as_path())));
+        let wanted: Vec<_> =
+            log_folder.into_iter().chain(status.as_ref().map(|status| status.folder.as_path())).collect();
+        // A folder may have come into being between the look for it and the watch above it: so look again.
+        while folders.watch(&wanted) {}
         if let Some(status) = &mut status {
             for file in status.news() {
                 if seen.send(Seen::Status(file)).await.is_err() {
@@ -108,9 +111,11 @@ struct Folders {
 }
 
 impl Folders {
-    /// Watches these, or as long as they are not there what is nearest above them.
-    fn watch<'a>(&mut self, wanted: impl Iterator<Item = &'a Path>) {
-        let wanted: Vec<_> = wanted.filter_map(|path| path.ancestors().find(|path| path.is_dir())).collect();
+    /// Watches these, or as long as they are not there what is nearest above them. Returns whether anything new is
+    /// watched.
+    fn watch(&mut self, wanted: &[&Path]) -> bool {
+        let wanted: Vec<_> = wanted.iter().filter_map(|path| path.ancestors().find(|path| path.is_dir())).collect();
+        let mut is_new = false;
         for old in std::mem::take(&mut self.watched) {
             if wanted.contains(&old.as_path()) {
                 self.watched.push(old);
@@ -122,11 +127,15 @@ impl Folders {
         for path in wanted {
             if !self.watched.iter().any(|known| known == path) {
                 match self.watcher.watch(path, RecursiveMode::NonRecursive) {
-                    Ok(()) => self.watched.push(path.to_owned()),
+                    Ok(()) => {
+                        self.watched.push(path.to_owned());
+                        is_new = true;
+                    }
                     Err(error) => tracing::warn!(%error, path = %path.display(), "cannot watch a folder"),
                 }
             }
         }
+        is_new
     }
 }
 

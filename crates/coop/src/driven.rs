@@ -57,7 +57,11 @@ pub(crate) fn agent(
     let (command, token) = (command.clone(), hook_token.to_owned());
     let runs_already = options.attach.is_some();
     let prepare = move || {
-        if runs_already { Ok(watch_only(&launch, &command, &rules)) } else { prepare(&launch, &command, &rules, &token) }
+        if runs_already {
+            Ok(watch_only(&launch, &command, &rules))
+        } else {
+            prepare(&launch, &command, &rules, &token)
+        }
     };
     let agent = AgentOptions {
         prepare: Arc::new(prepare),

@@ -1,24 +1,9 @@
 //! Claude Code told truthfully: the same list for the scripted agent and, where `COOP_REAL_CLAUDE` names it, for the
 //! real one (`make test-real` does).
 
-use std::path::PathBuf;
-
 use serde_json::json;
 
-use crate::driven::{Agent, Runtime, Which};
-
-/// Returns the real agent if there is one, to be tested like the scripted one.
-fn real() -> Option<Which> {
-    std::env::var_os("COOP_REAL_CLAUDE").map(|path| Which::Real(PathBuf::from(path)))
-}
-
-/// Runs a check with the scripted agent, and with the real one if there is one.
-fn with_both(check: impl Fn(&Which)) {
-    check(&Which::Scripted);
-    if let Some(real) = real() {
-        check(&real);
-    }
-}
+use crate::driven::{Agent, Runtime, Which, with_both};
 
 /// From the start to the exit: every state with its evidence, every answer with its effect.
 fn the_list(which: &Which, runtime: Runtime) {

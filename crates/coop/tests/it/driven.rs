@@ -23,6 +23,19 @@ pub(crate) enum Which {
     Real(PathBuf),
 }
 
+/// Returns the real agent if there is one, to be tested like the scripted one.
+fn real() -> Option<Which> {
+    std::env::var_os("COOP_REAL_CLAUDE").map(|path| Which::Real(PathBuf::from(path)))
+}
+
+/// Runs a check with the scripted agent, and with the real one if there is one.
+pub(crate) fn with_both(check: impl Fn(&Which)) {
+    check(&Which::Scripted);
+    if let Some(real) = real() {
+        check(&real);
+    }
+}
+
 /// How it is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runtime {
@@ -173,8 +186,36 @@ impl Agent {
     }
 }
 
+impl Agent {
+    /// Keeps what was seen of a run that failed, so that it can become a recording.
+    fn keep_observations(&self) {
+        let name = thread::current().name().unwrap_or("test").replace("::", "-");
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("failed").join(name);
+        let keep = |file: &str, content: String| {
+            let _ = std::fs::create_dir_all(&folder);
+            let _ = std::fs::write(folder.join(file), content);
+        };
+        let events: Vec<_> =
+            self.past.iter().cloned().chain(self.events.try_iter().map(|event| event.to_string())).collect();
+        keep("events.jsonl", events.join("\n"));
+        for (file, path) in [
+            ("explain.json", "/api/v1/agent/explain"),
+            ("log.jsonl", "/api/v1/transcripts/catchup"),
+            ("screen.txt", "/api/v1/screen/text"),
+        ] {
+            if let Some((_, body)) = self.sidecar.try_ask("GET", path) {
+                keep(file, body.as_str().map_or_else(|| body.to_string(), str::to_owned));
+            }
+        }
+        eprintln!("what was seen is in {}", folder.display());
+    }
+}
+
 impl Drop for Agent {
     fn drop(&mut self) {
+        if thread::panicking() {
+            self.keep_observations();
+        }
         let _ = std::fs::remove_dir_all(&self.work);
     }
 }

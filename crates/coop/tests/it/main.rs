@@ -7,6 +7,7 @@ mod claude;
 mod cli;
 mod driven;
 mod examples;
+mod hook;
 mod repository;
 mod sidecar;
 mod tool;

@@ -85,6 +85,13 @@ impl Sidecar {
         request(stream, method, path, body, "")
     }
 
+    /// Asks if anybody is there.
+    pub(crate) fn try_ask(&self, method: &str, path: &str) -> Option<(u16, Value)> {
+        let stream = UnixStream::connect(self.socket()).ok()?;
+        stream.set_read_timeout(Some(LIMIT)).ok()?;
+        Some(request(stream, method, path, "", ""))
+    }
+
     pub(crate) fn screen(&self) -> String {
         match self.ask("GET", "/api/v1/screen/text", "") {
             (200, Value::String(text)) => text,

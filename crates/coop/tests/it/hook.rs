@@ -1,0 +1,78 @@
+//! Hooks without their sidecar, and agents without theirs: nobody is hindered.
+
+use std::io::Write;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Stdio;
+use std::thread;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use serde_json::json;
+
+use crate::driven::{Agent, Runtime, Which, with_both};
+use crate::tool::{LIMIT, coop, wait_for};
+
+/// Runs a hook as an agent would and returns its exit code and what it printed.
+fn hook(event: &str, socket: &Path, token: &str) -> (i32, String, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = coop(folder.path());
+    command.args(["hook", event]).env("COOP_SOCKET", socket).env("COOP_HOOK_TOKEN", token);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    // It may be gone before it has read everything.
+    let _ = child.stdin.take().expect("it is piped").write_all(br#"{"hook_event_name":"x"}"#);
+    let code = wait_for(&mut child);
+    let output = child.wait_with_output().expect("it is ours");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (code, text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_hook_without_its_sidecar_says_nothing_and_succeeds() {
+    let nothing = (0, String::new(), String::new());
+    let folder = tempfile::tempdir().expect("a folder");
+    let nowhere = folder.path().join("none.sock");
+    let dead = folder.path().join("dead.sock");
+    drop(UnixListener::bind(&dead).expect("bound"));
+    let rude = folder.path().join("rude.sock");
+    let listener = UnixListener::bind(&rude).expect("bound");
+    thread::spawn(move || listener.incoming().for_each(drop));
+    for event in ["PreToolUse", "PermissionRequest", "Stop"] {
+        for socket in [&nowhere, &dead, &rude] {
+            assert_eq!(hook(event, socket, "t"), nothing, "{event} {}", socket.display());
+        }
+    }
+    let mut agent = Agent::start(&Which::Scripted, Runtime::Pty, &[], &[]);
+    agent.state("idle");
+    assert_eq!(hook("Stop", &agent.sidecar.socket(), "wrong"), nothing);
+    assert_eq!(agent.get("/api/v1/agent")["name"], "idle");
+}
+
+#[test]
+fn an_agent_whose_sidecar_is_killed_ends_with_its_terminal() {
+    with_both(|which| {
+        let mut agent = Agent::start(which, Runtime::Pty, &[], &[]);
+        agent.state("idle");
+        agent.nudge("work [[slow:60]]");
+        let pid = agent.get("/api/v1/health")["pid"].as_i64().expect("a pid") as i32;
+        let pid = Pid::from_raw(pid).expect("a pid");
+        let alive = pidfd_open(pid, PidfdFlags::empty()).expect("it runs");
+        agent.sidecar.signal(Signal::KILL);
+        let mut fds = [rustix::event::PollFd::new(&alive, rustix::event::PollFlags::IN)];
+        let limit = rustix::event::Timespec { tv_sec: LIMIT.as_secs() as i64, tv_nsec: 0 };
+        assert_eq!(rustix::event::poll(&mut fds, Some(&limit)), Ok(1), "the agent outlived its terminal");
+    });
+}
+
+/// A hook that waits for an answer is released when the sidecar goes, and the turn goes on by the dialog alone.
+#[test]
+fn a_held_hook_is_let_go_when_its_sidecar_ends() {
+    let mut agent = Agent::start(&Which::Scripted, Runtime::Pty, &[], &[]);
+    agent.state("idle");
+    agent.nudge("one [[bash:touch never.txt]]");
+    agent.asked("permission");
+    let (status, body) = agent.post("/api/v1/shutdown", &json!({}));
+    assert_eq!((status, body), (200, json!({ "delivered": true })));
+    agent.state("exited");
+    assert!(!agent.has("never.txt"), "what nobody allowed was done");
+}
