@@ -149,18 +149,18 @@ fn the_next_frame_is_another_one() {
 fn links_are_forgotten_with_the_text_that_had_them() {
     let mut screen = Screen::new(size(20, 6));
     let long = "x".repeat(2000);
-    for n in 0..20_000 {
+    for n in 0..6000 {
         screen.feed(format!("\x1b]8;;http://{n}/{long}\x07{n}\x1b]8;;\x07\r\n").as_bytes());
         assert!(screen.performer.term.extras.len() <= 3000, "{n}");
     }
     let last = screen.snapshot().lines[4].ansi();
-    assert!(last.contains("http://19999/"), "{last}");
+    assert!(last.contains("http://5999/"), "{last}");
 }
 
 #[test]
 fn more_looks_than_there_is_room_for_are_left_out_and_there_is_room_again() {
     let mut screen = Screen::new(size(100, 50));
-    for n in 0..100_000 {
+    for n in 0..70_000 {
         screen.feed(format!("\x1b[58;2;{};{};{}mx", n >> 16, (n >> 8) & 255, n & 255).as_bytes());
     }
     assert!(screen.performer.term.extras.len() <= 65_535);
@@ -185,8 +185,8 @@ fn sequences_without_an_end_cost_little() {
         (b"\x1b(", b"(((\r", b"B"),
     ] {
         let mut original = screen(20, 2, begin);
-        for _ in 0..MAX_STRING {
-            original.feed(middle);
+        for _ in 0..MAX_STRING / 64 {
+            original.feed(&middle.repeat(64));
             assert!(original.unfinished.capacity() <= 2 * (MAX_STRING + STRIDE), "{}", begin.escape_ascii());
         }
         let dump = original.dump();
