@@ -12,6 +12,7 @@ const ASKING: [&str; 2] = ["AskUserQuestion", "ExitPlanMode"];
 
 impl Claude {
     pub(super) fn observe_hook(&mut self, event: &str, payload: &Value, at: u64) -> Vec<Signal> {
+        self.hooked = true;
         let tool = payload["tool_name"].as_str();
         let of_subagent = payload["agent_id"].is_string();
         let detail = match tool {

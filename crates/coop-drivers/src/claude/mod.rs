@@ -31,6 +31,8 @@ pub struct Claude {
     session: Option<String>,
     /// Whether a first prompt was given on the command line.
     has_prompt: bool,
+    /// Whether any hook was heard; without them the status file has to do.
+    hooked: bool,
     /// Whether it said that it began.
     started: bool,
     /// Whether its terminal takes pastes.
@@ -69,8 +71,9 @@ impl Claude {
         Self {
             rules,
             runtime: launch.runtime,
-            session: None,
+            session: setup::session_id(launch),
             has_prompt: setup::has_prompt(&launch.command),
+            hooked: false,
             started: false,
             ready: launch.runtime == Runtime::Pipe,
             busy: false,
@@ -104,6 +107,10 @@ impl Claude {
         if !self.ready && screen.modes.bracketed_paste {
             self.ready = true;
             signals.extend(self.begin_idle("the terminal takes pastes"));
+            if !self.hooked && !self.has_prompt && self.status == "idle" {
+                let detail = "the status file says idle, and the terminal takes pastes";
+                signals.push(Signal::new(EvidenceSource::SessionLog, detail, Meaning::Idle(TurnOutcome::Completed)));
+            }
         }
         let lines = rows(screen);
         let dialog = self.rules.dialog(&lines).map(|dialog| keys::draft(&dialog));
@@ -154,12 +161,14 @@ impl Claude {
         let signal = |meaning| Signal::new(EvidenceSource::SessionLog, detail.clone(), meaning);
         match status {
             "busy" => {
+                let begins = !self.hooked && matches!(before.as_str(), "" | "idle");
                 self.busy = true;
                 self.gave_up = false;
                 let answered = (before == "waiting").then(|| signal(Meaning::AskGone { about: None }));
-                answered.into_iter().chain([signal(Meaning::Working { tool: None })]).collect()
+                let began = begins.then(|| signal(Meaning::TurnBegan { prompt: None }));
+                answered.into_iter().chain(began).chain([signal(Meaning::Working { tool: None })]).collect()
             }
-            "idle" if self.ready && self.started && !self.unfinished && !self.gave_up => {
+            "idle" if self.ready && (self.started || !self.hooked) && !self.unfinished && !self.gave_up => {
                 let outcome = if self.busy { TurnOutcome::Interrupted } else { TurnOutcome::Completed };
                 self.busy = false;
                 vec![signal(Meaning::Idle(outcome))]

@@ -56,10 +56,7 @@ const WITH_VALUE: [&str; 21] = [
 pub(super) fn setup(launch: &Launch) -> Setup {
     let settings_path = format!("{}/claude-settings.json", launch.folder);
     let mut ours = vec![format!("--settings={settings_path}")];
-    let resumed = value_of(&launch.command, &["--resume", "-r"]);
-    let known = value_of(&launch.command, &["--session-id"]).or(resumed);
-    let continues = launch.command.iter().any(|arg| arg == "--continue" || arg == "-c" || arg == "--resume");
-    if known.is_none() && !continues {
+    if given_id(&launch.command).is_none() && !continues(&launch.command) {
         ours.push(format!("--session-id={}", launch.session_id));
     }
     if launch.runtime == Runtime::Pipe {
@@ -82,8 +79,7 @@ pub(super) fn setup(launch: &Launch) -> Setup {
         Runtime::Pty => vec![Watch::Status { folder: format!("{}/sessions", launch.config_dir) }],
         Runtime::Pipe => Vec::new(),
     };
-    let id = known.or_else(|| (!continues).then(|| launch.session_id.clone()));
-    if let Some(id) = id {
+    if let Some(id) = session_id(launch) {
         let slug = slug(&launch.cwd);
         watch.push(Watch::Log { path: format!("{}/projects/{slug}/{id}.jsonl", launch.config_dir) });
     }
@@ -92,6 +88,21 @@ pub(super) fn setup(launch: &Launch) -> Setup {
         Runtime::Pipe => stream::opening(),
     };
     Setup { command: insert(&launch.command, ours), env, files, watch, opening }
+}
+
+/// Returns the name of the conversation, if it is known before it begins.
+pub(super) fn session_id(launch: &Launch) -> Option<String> {
+    let new = || (!continues(&launch.command)).then(|| launch.session_id.clone());
+    given_id(&launch.command).or_else(new)
+}
+
+fn given_id(command: &[String]) -> Option<String> {
+    value_of(command, &["--session-id"]).or_else(|| value_of(command, &["--resume", "-r"]))
+}
+
+/// Tells whether the agent goes on with a conversation that it chooses itself.
+fn continues(command: &[String]) -> bool {
+    command.iter().any(|arg| matches!(arg.as_str(), "--continue" | "-c" | "--resume" | "-r"))
 }
 
 /// Returns the name of the folder for a project's logs.

@@ -82,6 +82,10 @@ impl Agent {
         if self.asks.has_structured() {
             return Verdict::Ignored("it is the dialog of what a hook asks");
         }
+        if self.performance.as_ref().is_some_and(Performance::is_answer) {
+            self.asks.seen = Some((signal.clone(), now.instant));
+            return Verdict::Ignored("an answer is being typed into it");
+        }
         if self.hooked && draft.kind != coop_api::AskKind::Setup {
             self.asks.seen = Some((signal.clone(), now.instant));
             return Verdict::Ignored("a hook may report it yet");

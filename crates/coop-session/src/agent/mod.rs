@@ -14,8 +14,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use coop_api::{
-    AgentReport, AgentState, AskChange, Error, EventBody, Evidence, Explanation, FaultReport, Heard, Lifecycle, Reply,
-    Role, Screen, Seq, StateChange, ToolPhase, ToolUse, Turn, TurnOutcome,
+    AgentReport, AgentState, AskChange, AskKind, Error, EventBody, Evidence, Explanation, FaultReport, Heard,
+    Lifecycle, Reply, Role, Screen, Seq, StateChange, ToolPhase, ToolUse, Turn, TurnOutcome,
 };
 use coop_drivers::{Arbiter, Change, Driver, Expected, Meaning, Observation, Runtime, Signal, StartSource, Verdict};
 use serde_json::Value;
@@ -309,6 +309,8 @@ impl Agent {
     fn prove(&mut self, signal: &Signal) {
         let proof = match &signal.meaning {
             Meaning::TurnBegan { .. } => Expected::TurnBegan,
+            // Whoever asks has begun.
+            Meaning::Ask(draft) if draft.kind != AskKind::Setup => Expected::TurnBegan,
             Meaning::Idle(_) | Meaning::Blocked(_) => Expected::Idle,
             Meaning::AskGone { .. } => Expected::AskGone,
             _ => return,

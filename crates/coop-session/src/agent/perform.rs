@@ -60,8 +60,16 @@ impl Performance {
         matches!(&self.purpose, Purpose::Answer { ask, .. } if ask.id == *id)
     }
 
+    pub(super) fn is_answer(&self) -> bool {
+        matches!(self.purpose, Purpose::Answer { .. })
+    }
+
     /// Notes what may be the proof that is waited for.
     pub(super) fn prove(&mut self, proof: Expected, detail: &str, prompt: Option<&str>) {
+        // A dialog that changes while an answer is typed into it has not taken the answer yet.
+        if proof == Expected::AskGone && self.steps.iter().any(|step| matches!(step, Step::Type(_))) {
+            return;
+        }
         let expected = self.steps.iter().any(|step| matches!(step, Step::Expect { what, .. } if *what == proof))
             || matches!(&self.waiting, Waiting::Proof { what, .. } if *what == proof);
         // It may come before the last key is typed: a proof all the same.

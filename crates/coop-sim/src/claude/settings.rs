@@ -23,6 +23,8 @@ pub(crate) struct Settings {
     pub(crate) deny: Vec<Rule>,
     pub(crate) mode: Option<PermissionMode>,
     pub(crate) skip_bypass_warning: bool,
+    /// Whether no hook runs.
+    no_hooks: bool,
     /// What was wrong, file by file.
     pub(crate) errors: Vec<SettingsError>,
 }
@@ -63,6 +65,8 @@ struct File {
     permissions: Permissions,
     #[serde(rename = "skipDangerousModePermissionPrompt")]
     skip_bypass_warning: bool,
+    #[serde(rename = "disableAllHooks")]
+    no_hooks: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -114,11 +118,12 @@ impl Settings {
         self.deny.extend(file.permissions.deny.iter().map(|rule| Rule::parse(rule)));
         self.mode = file.permissions.default_mode.or(self.mode);
         self.skip_bypass_warning |= file.skip_bypass_warning;
+        self.no_hooks |= file.no_hooks;
     }
 
     /// The hooks of an event whose matcher fits the subject; the same command runs once.
     pub(crate) fn hooks(&self, event: HookEvent, subject: &str) -> Vec<HookCommand> {
-        let groups = self.groups.get(event.name()).into_iter().flatten();
+        let groups = self.groups.get(event.name()).filter(|_| !self.no_hooks).into_iter().flatten();
         let mut found: Vec<HookCommand> = Vec::new();
         for hook in groups.filter(|group| matches(&group.matcher, subject)).flat_map(|group| &group.hooks) {
             // Hooks over HTTP are the real one's business: nothing here speaks it.

@@ -242,3 +242,48 @@ fn a_queued_message_can_be_seen_and_taken_back() {
         assert!(!agent.transcript().contains("later"));
     });
 }
+
+#[test]
+fn without_hooks_keys_choose_what_is_on_the_screen() {
+    with_both(|which| {
+        let config = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(config.path(), r#"{"settings":{"disableAllHooks":true}}"#).expect("written");
+        let path = config.path().to_str().expect("UTF-8");
+        let mut agent = Agent::start(which, Runtime::Pty, &["--agent-config", path], &[]);
+        agent.state("idle");
+        agent.nudge("one [[bash:touch denied.txt]]");
+        let ask = agent.asked("permission");
+        assert_eq!(ask["channel"], "keys");
+        let (status, refused) = agent.post("/api/v1/agent/respond", &json!({ "option": 7 }));
+        assert_eq!((status, &refused["error"]["code"]), (409, &json!("NO_SUCH_OPTION")));
+        agent.respond(&json!({ "accept": false }));
+        agent.state("idle");
+        assert!(!agent.has("denied.txt"), "what was denied was done");
+        agent.nudge("two [[bash:touch allowed.txt]]");
+        agent.asked("permission");
+        agent.respond(&json!({ "accept": true }));
+        agent.state("idle");
+        assert!(agent.has("allowed.txt"), "what was allowed was not done");
+        agent.nudge("three [[ask]]");
+        agent.asked("question");
+        agent.respond(&json!({ "text": "Oracle" }));
+        agent.state("idle");
+        agent.written_down("Oracle");
+    });
+}
+
+#[test]
+fn a_set_up_dialog_is_an_ask_and_nothing_is_typed_into_it() {
+    with_both(|which| {
+        let mut agent = Agent::start_new(which);
+        let ask = agent.asked("setup");
+        assert_eq!((&ask["channel"], &ask["options"][0]["kind"]), (&json!("keys"), &json!("allow_once")), "{ask:#}");
+        let (status, refused) = agent.post("/api/v1/agent/nudge", &json!({ "message": "1" }));
+        assert_eq!((status, &refused["error"]["code"]), (409, &json!("AGENT_BUSY")));
+        agent.respond(&json!({ "accept": true }));
+        agent.state("idle");
+        agent.nudge("hello [[text:hello yourself]]");
+        agent.state("idle");
+        assert_eq!(agent.get("/api/v1/agent")["last_message"], "hello yourself");
+    });
+}

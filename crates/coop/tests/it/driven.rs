@@ -43,6 +43,13 @@ pub(crate) enum Runtime {
     Pipe,
 }
 
+/// Whose configuration it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SetUp {
+    Isolated,
+    New,
+}
+
 /// A running agent.
 pub(crate) struct Agent {
     pub(crate) sidecar: Sidecar,
@@ -78,6 +85,15 @@ impl Drop for Model {
 impl Agent {
     /// Starts an agent with more options for coop and for itself.
     pub(crate) fn start(which: &Which, runtime: Runtime, options: &[&str], args: &[&str]) -> Self {
+        Self::set_up(SetUp::Isolated, which, runtime, options, args)
+    }
+
+    /// Starts an agent that does not know the folder it works in, with a configuration that is not coop's.
+    pub(crate) fn start_new(which: &Which) -> Self {
+        Self::set_up(SetUp::New, which, Runtime::Pty, &[], &[])
+    }
+
+    fn set_up(set_up: SetUp, which: &Which, runtime: Runtime, options: &[&str], args: &[&str]) -> Self {
         let work = tempfile::Builder::new().prefix("coop-work-").tempdir().expect("a folder").keep();
         let work = work.canonicalize().expect("it is there");
         let model = match which {
@@ -92,10 +108,20 @@ impl Agent {
             Runtime::Pty => "pty",
             Runtime::Pipe => "pipe",
         };
-        let fixed = ["--agent", "claude", "--isolate", "--runtime", runtime, "--log-level", "warn"];
-        let all = [&fixed[..], options, &["--"], &program, args].concat();
+        let isolate = if set_up == SetUp::Isolated { &["--isolate"][..] } else { &[] };
+        let fixed = ["--agent", "claude", "--runtime", runtime, "--log-level", "warn"];
+        let all = [&fixed[..], isolate, options, &["--"], &program, args].concat();
         let sidecar = Sidecar::with(&all, |command| {
             let url = model.as_ref().map(|model| model.url.as_str());
+            if set_up == SetUp::New {
+                let known = json!({
+                    "hasCompletedOnboarding": true,
+                    "theme": "dark",
+                    "customApiKeyResponses": { "approved": [&KEY[KEY.len() - 20..]], "rejected": [] },
+                });
+                std::fs::write(work.join(".claude.json"), known.to_string()).expect("written");
+                command.env("CLAUDE_CONFIG_DIR", &work).env("COOP_SIM_DIALOGS", "1");
+            }
             prepare(command, url).current_dir(&work)
         });
         let events = follow(&sidecar.socket());
