@@ -30,6 +30,7 @@ pub(crate) enum Measurement {
     Start,
     Echo,
     Exit,
+    Hooks,
     Screen,
     Subscribers,
     Instructions,

@@ -49,8 +49,21 @@ impl Http {
         self.request(Method::POST, "/api/v1/input", body.into()).await.map(drop)
     }
 
+    /// Reports what a hook of the agent's would.
+    pub(crate) async fn hook(&mut self, event: &str, token: &str, payload: &serde_json::Value) -> anyhow::Result<()> {
+        let path = format!("/api/v1/hooks/{event}");
+        self.send(Method::POST, &path, Some(token), payload.to_string().into()).await.map(drop)
+    }
+
     async fn request(&mut self, method: Method, path: &str, body: Bytes) -> anyhow::Result<Bytes> {
-        let request = Request::builder().method(method).uri(path).header(HOST, &self.host);
+        self.send(method, path, None, body).await
+    }
+
+    async fn send(&mut self, method: Method, path: &str, token: Option<&str>, body: Bytes) -> anyhow::Result<Bytes> {
+        let mut request = Request::builder().method(method).uri(path).header(HOST, &self.host);
+        if let Some(token) = token {
+            request = request.header("x-coop-hook-token", token);
+        }
         let request = request.header(CONTENT_TYPE, "application/json").body(Full::new(body))?;
         let response = self.sender.send_request(request).await?;
         let status = response.status();
@@ -77,6 +90,11 @@ impl Output {
 
     pub(crate) async fn from_the_beginning(host: &str) -> anyhow::Result<Self> {
         Self::subscribe(host, "mode=raw&binary=1&offset=0").await
+    }
+
+    /// Follows the states instead of the output.
+    pub(crate) async fn states(host: &str) -> anyhow::Result<Self> {
+        Self::subscribe(host, "mode=state").await
     }
 
     async fn subscribe(host: &str, query: &str) -> anyhow::Result<Self> {

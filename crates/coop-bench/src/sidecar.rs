@@ -1,7 +1,8 @@
 //! A running coop.
 
 use std::ffi::OsStr;
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
@@ -21,9 +22,21 @@ pub(crate) struct Sidecar {
 impl Sidecar {
     /// Starts coop with a child and waits until it says that it is ready. It stays when the child ends.
     pub(crate) fn start(lab: &Lab, command: &[&OsStr]) -> anyhow::Result<Self> {
+        Self::run(lab, &[], command, |_| {})
+    }
+
+    /// Starts it with more options and a home for what the agent keeps.
+    pub(crate) fn start_with(lab: &Lab, more: &[&str], command: &[&OsStr], home: &Path) -> anyhow::Result<Self> {
+        Self::run(lab, more, command, |coop| {
+            coop.env("HOME", home).env("XDG_RUNTIME_DIR", home);
+        })
+    }
+
+    fn run(lab: &Lab, more: &[&str], command: &[&OsStr], change: impl FnOnce(&mut Command)) -> anyhow::Result<Self> {
         let options = ["--port", "0", "--grpc-port", "0", "--log-level", "off", "--linger", "forever", "--socket"];
         let mut coop = clean_command(&lab.coop, &options);
-        coop.arg(lab.fresh_path("sock")).arg("--").args(command);
+        coop.arg(lab.fresh_path("sock")).args(more).arg("--").args(command);
+        change(&mut coop);
         coop.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = coop.spawn().context("cannot start coop")?;
         let output = child.stdout.take();

@@ -418,6 +418,8 @@ impl Session {
 
     fn child_ended(&mut self) {
         if let Some(running) = &mut self.child {
+            // Typed to nobody, it would come back as echo.
+            std::mem::take(&mut running.queue).fail(&Error::exited());
             running.drain_until = Some(Instant::now() + DRAIN);
             if running.at_end {
                 self.finish_child();

@@ -2,6 +2,7 @@
 
 mod echo;
 mod exit;
+mod hooks;
 mod instructions;
 mod memory;
 mod screen;
@@ -23,6 +24,7 @@ pub(crate) fn run(measurement: Measurement, lab: &Lab, table: &mut Table) -> any
         Measurement::Start => start::run(lab, table),
         Measurement::Echo => echo::run(lab, table),
         Measurement::Exit => exit::run(lab, table),
+        Measurement::Hooks => hooks::run(lab, table),
         Measurement::Screen => screen::run(lab, table),
         Measurement::Subscribers => subscribers::run(lab, table),
         Measurement::Instructions => instructions::run(lab, table),

@@ -26,25 +26,21 @@ struct Example {
 
 /// Returns the blocks of `sh`, each with the block that follows right after it.
 fn examples(page: &str) -> Vec<Example> {
-    let mut examples: Vec<Example> = Vec::new();
+    let mut examples = Vec::new();
     let mut lines = page.lines().zip(1..).peekable();
     while let Some((fence, line)) = lines.next() {
-        if fence != "```sh" {
-            continue;
+        if fence == "```sh" {
+            let script = block(&mut lines);
+            let has_output = lines.next_if(|(text, _)| text.starts_with("```")).is_some();
+            examples.push(Example { line, script, output: has_output.then(|| block(&mut lines)) });
         }
-        let mut block = || -> String {
-            let body = lines.by_ref().map(|(text, _)| text).take_while(|text| *text != "```");
-            body.map(|text| format!("{text}\n")).collect()
-        };
-        let script = block();
-        let has_output = lines.next_if(|(text, _)| text.starts_with("```")).is_some();
-        let mut block = || -> String {
-            let body = lines.by_ref().map(|(text, _)| text).take_while(|text| *text != "```");
-            body.map(|text| format!("{text}\n")).collect()
-        };
-        examples.push(Example { line, script, output: has_output.then(&mut block) });
     }
     examples
+}
+
+/// Returns the lines up to the end of a block.
+fn block<'a>(lines: &mut impl Iterator<Item = (&'a str, usize)>) -> String {
+    lines.map(|(text, _)| text).take_while(|text| *text != "```").flat_map(|text| [text, "\n"]).collect()
 }
 
 /// Tells whether an output is what the page shows. Blanks and line ends do not count: the page breaks long lines.
@@ -70,7 +66,9 @@ fn is_like(shown: &str, output: &str) -> bool {
 fn run(examples: &[Example]) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let [bin, home, work] = ["bin", "home", "work"].map(|name| folder.path().join(name));
-    [&bin, &home, &work].map(|folder| fs::create_dir(folder).expect("it can be made"));
+    for folder in [&bin, &home, &work] {
+        fs::create_dir(folder).expect("it can be made");
+    }
     symlink(COOP, bin.join("coop")).expect("it can be linked");
     let mark = |line: usize| format!("=== {}:{line} ===\n", Path::new(PAGE).display());
     let steps = examples.iter().map(|example| format!("printf '%s' '{}'\n{}", mark(example.line), example.script));

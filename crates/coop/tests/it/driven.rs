@@ -233,7 +233,7 @@ impl Agent {
                 keep(file, body.as_str().map_or_else(|| body.to_string(), str::to_owned));
             }
         }
-        eprintln!("what was seen is in {}", folder.display());
+        let _ = writeln!(std::io::stderr(), "what was seen is in {}", folder.display());
     }
 }
 
