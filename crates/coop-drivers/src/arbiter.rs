@@ -218,6 +218,11 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::disallowed_methods, reason = "a test has to begin somewhere")]
+    fn now() -> Instant {
+        Instant::now()
+    }
+
     fn arbiter() -> Arbiter {
         Arbiter::new(Duration::from_secs(60))
     }
@@ -231,7 +236,7 @@ mod tests {
 
     #[test]
     fn positive_idleness_ends_a_turn_at_once_whoever_says_so() {
-        let now = Instant::now();
+        let now = now();
         for source in [EvidenceSource::Hook, EvidenceSource::SessionLog, EvidenceSource::Title] {
             let mut arbiter = arbiter();
             heard(&mut arbiter, EvidenceSource::Hook, Meaning::TurnBegan { prompt: None }, now);
@@ -242,7 +247,7 @@ mod tests {
 
     #[test]
     fn the_last_frame_of_a_spinner_is_not_work() {
-        let now = Instant::now();
+        let now = now();
         let mut arbiter = arbiter();
         heard(&mut arbiter, EvidenceSource::Hook, IDLE, now);
         assert!(matches!(heard(&mut arbiter, EvidenceSource::Title, WORK, now), Verdict::Ignored(_)));
@@ -251,7 +256,7 @@ mod tests {
 
     #[test]
     fn quiet_counts_only_without_better_sources_and_after_the_grace() {
-        let now = Instant::now();
+        let now = now();
         let mut weak = arbiter();
         heard(&mut weak, EvidenceSource::Screen, WORK, now);
         heard(&mut weak, EvidenceSource::Screen, Meaning::Quiet, now);
@@ -267,7 +272,7 @@ mod tests {
 
     #[test]
     fn work_beside_an_ask_does_not_hide_it() {
-        let now = Instant::now();
+        let now = now();
         let mut arbiter = arbiter();
         let evidence = Evidence { source: EvidenceSource::Hook, detail: "PermissionRequest".into() };
         heard(&mut arbiter, EvidenceSource::Hook, WORK, now);
