@@ -1,7 +1,8 @@
 //! Talking to an agent's sidecar, over its socket or its URL.
 
+use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -51,7 +52,7 @@ impl Client {
         let address = match target {
             Some(url) if url.contains("://") => Address::Tcp(host_of(url)?),
             Some(path) => Address::Socket(path.into()),
-            None => match std::env::var_os("COOP_SOCKET") {
+            None => match own_socket() {
                 Some(path) => Address::Socket(path.into()),
                 None => Address::Socket(paths::only_socket()?),
             },
@@ -65,6 +66,13 @@ impl Client {
             Address::Socket(path) => path.display().to_string(),
             Address::Tcp(host) => format!("http://{host}"),
         }
+    }
+
+    /// Tells whether this is the sidecar whose terminal we run on.
+    pub(crate) fn is_around_us(&self) -> bool {
+        let Address::Socket(path) = &self.address else { return false };
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        std::env::var_os("COOP").is_some() && own_socket().is_some_and(|own| real(path) == real(Path::new(&own)))
     }
 
     async fn connect(&self) -> anyhow::Result<Box<dyn Stream>> {
@@ -130,6 +138,10 @@ impl Client {
         };
         timeout(CONNECT_LIMIT, connect).await.with_context(|| format!("{} does not answer", self.name()))?
     }
+}
+
+fn own_socket() -> Option<OsString> {
+    std::env::var_os("COOP_SOCKET").filter(|path| !path.is_empty())
 }
 
 /// Lets the system end a connection whose other side is gone without a word, such as behind a lost network.

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::pin::pin;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use coop_api::Size;
 use coop_term::{FrameId, Screen};
 use futures_util::StreamExt;
@@ -47,6 +47,10 @@ enum Outcome {
 
 pub(crate) async fn run(options: Attach) -> anyhow::Result<i32> {
     let client = Client::new(options.target.as_deref(), options.token.auth_token.clone())?;
+    // It would show itself within itself, in one row less each time.
+    if client.is_around_us() {
+        bail!("this is the agent's own terminal; attach from another one, or unset COOP if it is not");
+    }
     let detector = Detector::new(&options.detach_key)?;
     // Connect first: what fails here is told on an untouched terminal.
     let mut socket = Some(client.web_socket(QUERY).await?);

@@ -90,6 +90,15 @@ fn a_person_sees_types_resizes_and_detaches() {
     assert_eq!(sidecar.ask("GET", "/api/v1/health", "").1["status"], "running");
 }
 
+/// Inside an agent the default target is that agent: its terminal was shown in itself, and shrank to a single row.
+#[test]
+fn an_agents_own_terminal_is_not_shown_within_itself() {
+    let script = format!("{COOP} attach; echo code $?; stty size");
+    let sidecar = Sidecar::start(&["--linger", "forever", "--", "sh", "-c", &script]);
+    let screen = sidecar.see("50 200");
+    assert!(screen.contains("this is the agent's own terminal") && screen.contains("code 1"), "{screen}");
+}
+
 #[test]
 fn the_agents_exit_code_is_passed_on() {
     let sidecar = Sidecar::start(&["--", "sh", "-c", "echo up; read line; exit 5"]);
