@@ -133,6 +133,14 @@ pub(crate) async fn run(target: Target) -> Result<i32, BridgeError> {
     }
 }
 
+/// Checks that there is such a session, before anything is started for it.
+pub(crate) async fn check(target: &Target) -> Result<(), BridgeError> {
+    match target {
+        Target::Tmux(name) => tmux::check(name).await,
+        Target::Screen(name) => screen::check(name).await,
+    }
+}
+
 impl FromStr for Target {
     type Err = TargetError;
 

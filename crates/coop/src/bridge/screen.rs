@@ -51,6 +51,11 @@ pub(super) async fn run(name: &str) -> Result<i32, BridgeError> {
     }
 }
 
+/// Checks that there is just one session of this name.
+pub(super) async fn check(name: &str) -> Result<(), BridgeError> {
+    Session::find(name).await.map(drop)
+}
+
 struct Bridge {
     terminal: Terminal,
     session: Session,

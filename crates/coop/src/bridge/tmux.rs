@@ -72,6 +72,8 @@ pub(super) async fn run(name: &str) -> Result<i32, BridgeError> {
     }
 }
 
+pub(super) use self::client::check;
+
 type Step = ControlFlow<i32>;
 const GO_ON: Step = ControlFlow::Continue(());
 

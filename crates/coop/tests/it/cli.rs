@@ -44,6 +44,11 @@ fn mistakes_are_told_in_a_sentence() {
             1,
             "cannot read --agent-config missing.json: No such file or directory (os error 2)",
         ),
+        (
+            &["--attach", "tmux:no-such-session"],
+            1,
+            "there is no tmux session named no-such-session; `tmux ls` lists those there are",
+        ),
         (&["screen"], 1, "no agent runs here; start one with `coop -- COMMAND`, or name its socket or URL"),
         (
             &["screen", "-t", "https://127.0.0.1"],
