@@ -23,11 +23,19 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
             .map_err(|error| Error::bad_request(format!("cannot read the body: {}", error.body_text())))?;
         // An absent body means the same as an empty object: everything at its default.
         let bytes = if bytes.is_empty() { Bytes::from_static(b"{}") } else { bytes };
+        if !is_object(&bytes) {
+            return Err(Error::bad_request("the body must be a JSON object, such as {}").into());
+        }
         match serde_json::from_slice(&bytes) {
             Ok(value) => Ok(Self(value)),
             Err(error) => Err(Error::bad_request(format!("the body is not what this route takes: {error}")).into()),
         }
     }
+}
+
+/// Tells whether this is JSON of an object, if it is JSON at all. Structures would else be read from arrays too.
+pub(crate) fn is_object(json: &[u8]) -> bool {
+    json.trim_ascii_start().first() == Some(&b'{')
 }
 
 /// The query, typed.

@@ -14,6 +14,7 @@ use tokio_tungstenite::tungstenite;
 use super::message::text;
 use super::writer::Order;
 use crate::app::App;
+use crate::body::is_object;
 use crate::error::mapping;
 use crate::wire::{AsksBody, ClientMessage, ServerMessage, from_base64};
 
@@ -45,6 +46,9 @@ pub(super) async fn run<A: Agents>(
         asked = false;
         deadline = Instant::now() + PING_AFTER;
         let order = match message {
+            Message::Text(json) if !is_object(json.as_bytes()) => {
+                Err(Error::bad_request("the message must be a JSON object, such as {\"type\":\"ping\"}"))
+            }
             Message::Text(json) => match serde_json::from_str(&json) {
                 Ok(message) => handle(&app, message, writer).await,
                 Err(error) => Err(Error::bad_request(format!("the message is not one of docs/WEBSOCKET.md: {error}"))),

@@ -18,6 +18,21 @@ async fn a_body_beyond_the_limit_is_refused() {
     assert_eq!(status, StatusCode::OK);
 }
 
+/// Structures were read from arrays as well, field by field.
+#[tokio::test]
+async fn only_objects_are_taken() {
+    let live = Live::start(None).await;
+    for body in [json!(["typed", true, false]), json!("typed")] {
+        let (status, answer) = http(&live, "POST", "/api/v1/input", body).await;
+        let message = "the body must be a JSON object, such as {}";
+        assert_eq!((status, &answer["error"]["message"]), (StatusCode::BAD_REQUEST, &json!(message)));
+    }
+    let mut socket = connect(&live, "mode=state").await;
+    socket.send(Message::text(r#"["input", "typed"]"#)).await.expect("it is open");
+    assert_eq!(next_json(&mut socket).await["code"], "BAD_REQUEST");
+    assert!(live.fake.asked().iter().all(|request| !matches!(request, coop_api::Request::Write { .. })));
+}
+
 #[tokio::test]
 async fn a_frame_beyond_the_limit_ends_the_connection() {
     let live = Live::start(None).await;
