@@ -10,7 +10,7 @@ use bytes::Bytes;
 use coop_server::Token;
 use http_body_util::{BodyExt, Full};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
-use hyper::{Method, Request};
+use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustix::net::sockopt;
 use serde_json::Value;
@@ -118,11 +118,20 @@ impl Client {
         if status.is_success() {
             return Ok(body);
         }
+        if status == StatusCode::UNAUTHORIZED && self.token.is_none() {
+            bail!("the agent at {} asks for a token; give it with --auth-token or COOP_AUTH_TOKEN", self.name());
+        }
         let told: Value = serde_json::from_slice(&body).unwrap_or_default();
         match told["error"]["message"].as_str() {
             Some(message) => bail!("{message}"),
             None => bail!("{} answered {status}", self.name()),
         }
+    }
+
+    /// Finds out whether the agent answers, and lets us in.
+    pub(crate) async fn knock(&self) -> anyhow::Result<()> {
+        let asked = timeout(CONNECT_LIMIT, self.get("/api/v1/health")).await;
+        asked.with_context(|| format!("{} does not answer", self.name()))?.map(drop)
     }
 
     pub(crate) async fn web_socket(&self, query: &str) -> anyhow::Result<WebSocket> {

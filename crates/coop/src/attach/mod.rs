@@ -53,6 +53,7 @@ pub(crate) async fn run(options: Attach) -> anyhow::Result<i32> {
     }
     let detector = Detector::new(&options.detach_key)?;
     // Connect first: what fails here is told on an untouched terminal.
+    client.knock().await?;
     let mut socket = Some(client.web_socket(QUERY).await?);
     let mut local = Local::take().context("attach needs a terminal; use `coop screen` in scripts")?;
     let mut person = Person::new(detector)?;

@@ -97,6 +97,11 @@ fn a_token_is_asked_for_and_not_inherited() {
     assert_eq!((code, out.contains("token=[]"), err.as_str()), (0, true, ""));
     let (code, _, err) = run(coop(sidecar.home.path()).args(["screen", "--auth-token", "wrong"]));
     assert_eq!((code, err.contains("the token is wrong")), (1, true), "{err}");
+    for command in ["screen", "attach"] {
+        let (code, _, err) = run(coop(sidecar.home.path()).arg(command));
+        let hint = "asks for a token; give it with --auth-token or COOP_AUTH_TOKEN\n";
+        assert_eq!((code, err.ends_with(hint)), (1, true), "{command}: {err}");
+    }
     assert_eq!(request(connect(), "GET", "/api/v1/health?token=s3cret", "", "").0, 200);
     assert_eq!(request(connect(), "GET", "/api/v1/health?token=s3cret-and-wrong", "", "").0, 401);
     assert!(!format!("{:?}", sidecar.lines).contains("s3cret"));
