@@ -51,6 +51,9 @@ impl Client {
     pub(crate) fn new(target: Option<&str>, token: Option<Token>) -> anyhow::Result<Self> {
         let address = match target {
             Some(url) if url.contains("://") => Address::Tcp(host_of(url)?),
+            Some(path) if is_host_and_port(path) && !Path::new(path).exists() => {
+                bail!("there is no socket {path}; if it is an address, write http://{path}")
+            }
             Some(path) => Address::Socket(path.into()),
             None => match own_socket() {
                 Some(path) => Address::Socket(path.into()),
@@ -169,6 +172,10 @@ fn bearer(token: &Token) -> anyhow::Result<HeaderValue> {
         HeaderValue::try_from(format!("Bearer {}", token.expose())).context("the token cannot stand in a header")?;
     value.set_sensitive(true);
     Ok(value)
+}
+
+fn is_host_and_port(text: &str) -> bool {
+    text.rsplit_once(':').is_some_and(|(host, port)| !host.contains('/') && port.parse::<u16>().is_ok())
 }
 
 fn host_of(url: &str) -> anyhow::Result<String> {

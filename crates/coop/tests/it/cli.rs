@@ -51,6 +51,11 @@ fn mistakes_are_told_in_a_sentence() {
         ),
         (&["screen"], 1, "no agent runs here; start one with `coop -- COMMAND`, or name its socket or URL"),
         (
+            &["screen", "-t", "127.0.0.1:18080"],
+            1,
+            "there is no socket 127.0.0.1:18080; if it is an address, write http://127.0.0.1:18080",
+        ),
+        (
             &["screen", "-t", "https://127.0.0.1"],
             1,
             "coop speaks plain HTTP; use http:// here, and a tunnel for the rest",
