@@ -13,7 +13,8 @@ use crate::transports::{connect, http, next_json};
 async fn a_body_beyond_the_limit_is_refused() {
     let live = Live::start(None).await;
     let (status, answer) = http(&live, "POST", "/api/v1/input", json!({"text": "x".repeat(25 << 20)})).await;
-    assert_eq!((status, &answer["error"]["code"]), (StatusCode::BAD_REQUEST, &json!("BAD_REQUEST")));
+    let error = json!({"code": "BAD_REQUEST", "message": "the body is larger than 24 MiB, the most that is taken"});
+    assert_eq!((status, &answer["error"]), (StatusCode::PAYLOAD_TOO_LARGE, &error));
     let (status, _) = http(&live, "POST", "/api/v1/input", json!({"text": "x".repeat(10 << 20)})).await;
     assert_eq!(status, StatusCode::OK);
 }
