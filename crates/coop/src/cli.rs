@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use coop_server::Token;
 
 use crate::bridge;
@@ -25,6 +26,28 @@ pub(crate) struct Cli {
     pub(crate) sub: Option<Sub>,
     #[command(flatten)]
     pub(crate) serve: Serve,
+}
+
+impl Cli {
+    /// Reads the command line and the environment. Ends the process with an explanation if they make no sense.
+    pub(crate) fn read() -> Self {
+        let matches = Self::command().try_get_matches().unwrap_or_else(|error| explained(error).exit());
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
+/// Adds what is meant most likely when a program's name stands where only coop's own commands do.
+fn explained(mut error: clap::Error) -> clap::Error {
+    let is_within_a_command = std::env::args().nth(1).is_some_and(|first| Cli::command().find_subcommand(first).is_some());
+    let name = match error.get(ContextKind::InvalidSubcommand).or_else(|| error.get(ContextKind::InvalidArg)) {
+        Some(ContextValue::String(name)) if !is_within_a_command && !name.starts_with('-') => name.clone(),
+        _ => return error,
+    };
+    if matches!(error.kind(), ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument) {
+        let tip = format!("to run a program, write it after --: coop -- {name}");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 #[derive(Debug, Subcommand)]
@@ -305,8 +328,6 @@ fn parse_ring(text: &str) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

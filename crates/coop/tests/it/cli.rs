@@ -91,7 +91,8 @@ fn flags_that_make_no_sense_are_told_by_name() {
         (&["--log-level", "loud", "--", "true"], "--log-level"),
         (&["--idle-timeout=-3", "--", "true"], "--idle-timeout"),
         (&["--no-such-flag"], "--no-such-flag"),
-        (&["true"], "true"),
+        (&["true"], "to run a program, write it after --: coop -- true"),
+        (&["--port", "0", "true", "-v"], "to run a program, write it after --: coop -- true"),
     ] {
         let (code, err) = fails(args);
         assert_eq!(code, 2, "{args:?}");
