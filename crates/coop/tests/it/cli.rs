@@ -27,7 +27,7 @@ fn mistakes_are_told_in_a_sentence() {
         (
             &["--", "/etc/passwd"],
             126,
-            "cannot run \"/etc/passwd\"; check its name and that it is on PATH: Permission denied (os error 13)",
+            "cannot run \"/etc/passwd\"; it is not a program, or this user may not run it: Permission denied (os error 13)",
         ),
         (
             &["--host", "0.0.0.0", "--port", "0", "--", "true"],
