@@ -1,5 +1,7 @@
 //! Request bodies and queries, with errors for people.
 
+use std::error::Error as _;
+
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
@@ -62,7 +64,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
         match Query::<T>::try_from_uri(&parts.uri) {
             Ok(Query(value)) => Ok(Self(value)),
             Err(error) => {
-                Err(Error::bad_request(format!("the query is not what this route takes: {}", error.body_text())).into())
+                // Its source is the same without the library's own words before it.
+                let reason = error.source().map_or_else(|| error.body_text(), ToString::to_string);
+                Err(Error::bad_request(format!("the query is not what this route takes: {reason}")).into())
             }
         }
     }

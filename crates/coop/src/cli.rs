@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, Resettable};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use coop_server::Token;
 
 use crate::bridge;
@@ -33,9 +33,17 @@ pub(crate) struct Cli {
 impl Cli {
     /// Reads the command line and the environment. Ends the process with an explanation if they make no sense.
     pub(crate) fn read() -> Self {
-        let matches = Self::command().try_get_matches().unwrap_or_else(|error| explained(error).exit());
+        let matches = without_empty_variables(Self::command()).try_get_matches().unwrap_or_else(|error| explained(error).exit());
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
+}
+
+/// A variable that is set to nothing counts as not set.
+fn without_empty_variables(command: Command) -> Command {
+    let is_empty = |arg: &Arg| arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
+    command
+        .mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg })
+        .mut_subcommands(without_empty_variables)
 }
 
 /// Adds what is meant most likely when a program's name stands where only coop's own commands do.

@@ -81,7 +81,10 @@ impl Client {
     async fn connect(&self) -> anyhow::Result<Box<dyn Stream>> {
         let context = || format!("cannot reach an agent at {}; is it still running?", self.name());
         Ok(match &self.address {
-            Address::Socket(path) => Box::new(UnixStream::connect(path).await.with_context(context)?),
+            Address::Socket(path) => {
+                paths::check_length(path)?;
+                Box::new(UnixStream::connect(path).await.with_context(context)?)
+            }
             Address::Tcp(host) => {
                 let stream = TcpStream::connect(host).await.with_context(context)?;
                 stream.set_nodelay(true)?;

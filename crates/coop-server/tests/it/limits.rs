@@ -35,6 +35,14 @@ async fn only_objects_are_taken() {
 }
 
 #[tokio::test]
+async fn a_wrong_query_is_told_in_our_words() {
+    let live = Live::start(None).await;
+    let (_, answer) = http(&live, "GET", "/api/v1/screen/text?scrollback=many", json!({})).await;
+    let message = "the query is not what this route takes: scrollback: invalid digit found in string";
+    assert_eq!(answer["error"]["message"], message);
+}
+
+#[tokio::test]
 async fn a_frame_beyond_the_limit_ends_the_connection() {
     let live = Live::start(None).await;
     let mut socket = connect(&live, "mode=state").await;

@@ -69,6 +69,11 @@ fn mistakes_are_told_in_a_sentence() {
     for (args, code, sentence) in cases {
         assert_eq!(fails(args), (*code, format!("coop: {sentence}\n")), "{args:?}");
     }
+    let long = "x".repeat(108);
+    for args in [&["screen", "-t", &long][..], &["--socket", &format!("/{long}"), "--", "true"]] {
+        let (code, err) = fails(args);
+        assert_eq!((code, err.ends_with("bytes; a socket's may have 107 at most\n")), (1, true), "{err}");
+    }
     let (code, err) = fails(&["--port", &port, "--", "true"]);
     assert_eq!(code, 1);
     assert_eq!(

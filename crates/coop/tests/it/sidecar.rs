@@ -179,6 +179,10 @@ fn settings_come_from_the_environment_and_flags_win() {
             .env("COOP_PORT", "0")
             .env("COOP_HEALTH_PORT", "0")
             .env("COOP_GRPC_PORT", "0")
+            // Set to nothing is not set.
+            .env("COOP_SOCKET", "")
+            .env("COOP_GRACE", "")
+            .env("COOP_AUTH_TOKEN", "")
     });
     let (_, health) = sidecar.ask("GET", "/api/v1/health", "");
     assert_eq!(health["terminal"], json!({"cols":99,"rows":33}));
