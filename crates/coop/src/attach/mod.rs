@@ -86,17 +86,18 @@ pub(crate) async fn run(options: Attach) -> anyhow::Result<i32> {
         }
     };
     drop(local);
-    say(code, &client);
+    say(code, &client, &options);
     Ok(code.unwrap_or(0))
 }
 
 const QUERY: &str = "mode=raw&binary=1&resync=1";
 
-fn say(code: Option<i32>, client: &Client) {
+fn say(code: Option<i32>, client: &Client, options: &Attach) {
+    let flags = if options.read_only { "--read-only " } else { "" };
     // The terminal may be gone.
     let _ = match code {
         Some(code) => writeln!(io::stderr(), "[the agent exited with code {code}]"),
-        None => writeln!(io::stderr(), "[detached; `coop attach {}` comes back]", client.name()),
+        None => writeln!(io::stderr(), "[detached; `coop attach {flags}{}` comes back]", client.name()),
     };
 }
 

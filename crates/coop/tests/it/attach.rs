@@ -138,6 +138,7 @@ fn a_watcher_types_and_resizes_nothing() {
     terminal.type_text("not typed\r");
     terminal.type_text("\x01");
     assert_eq!(wait_for(&mut terminal.child), 0);
+    terminal.see("`coop attach --read-only ");
     let (_, screen) = sidecar.ask("GET", "/api/v1/screen", "");
     assert_eq!((screen["cols"].as_u64(), screen["rows"].as_u64()), (Some(40), Some(5)));
     assert!(!screen["lines"].to_string().contains("not typed"));
