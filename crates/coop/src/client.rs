@@ -183,6 +183,9 @@ fn is_host_and_port(text: &str) -> bool {
 
 fn host_of(url: &str) -> anyhow::Result<String> {
     let uri: hyper::Uri = url.parse().with_context(|| format!("{url:?} is not a URL"))?;
+    if !matches!(uri.path_and_query().map(|rest| rest.as_str()), None | Some("/")) {
+        bail!("{url:?} has a path; coop serves at the root of its port, so give just http://HOST:PORT");
+    }
     match (uri.scheme_str(), uri.host()) {
         (Some("http" | "ws"), Some(host)) => Ok(format!("{host}:{}", uri.port_u16().unwrap_or(80))),
         (Some("https" | "wss"), _) => bail!("coop speaks plain HTTP; use http:// here, and a tunnel for the rest"),

@@ -56,6 +56,11 @@ fn mistakes_are_told_in_a_sentence() {
             "there is no socket 127.0.0.1:18080; if it is an address, write http://127.0.0.1:18080",
         ),
         (
+            &["screen", "-t", "http://127.0.0.1:18080/agents/a"],
+            1,
+            "\"http://127.0.0.1:18080/agents/a\" has a path; coop serves at the root of its port, so give just http://HOST:PORT",
+        ),
+        (
             &["screen", "-t", "https://127.0.0.1"],
             1,
             "coop speaks plain HTTP; use http:// here, and a tunnel for the rest",
