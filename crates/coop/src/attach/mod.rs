@@ -63,7 +63,7 @@ pub(crate) async fn run(options: Attach) -> anyhow::Result<i32> {
         let outcome = match socket.take() {
             Some(socket) => {
                 retry = FIRST_RETRY;
-                watch(socket, &mut local, &mut person, &mut painter, options.read_only).await?
+                watch(socket, &mut local, &mut person, &mut painter, &options).await?
             }
             None => Outcome::Lost("it does not answer".to_owned()),
         };
@@ -168,8 +168,9 @@ async fn watch(
     local: &mut Local,
     person: &mut Person,
     painter: &mut Painter,
-    read_only: bool,
+    options: &Attach,
 ) -> anyhow::Result<Outcome> {
+    let Attach { read_only, ref detach_key, .. } = *options;
     let (sink, mut stream) = socket.split();
     let mut outbox = Outbox::new(sink);
     let mut view = View::default();
@@ -214,7 +215,7 @@ async fn watch(
                     // A sidecar that lingers may start it again; one that does not closes the connection now.
                     News::Exited(code) => {
                         exited = Some(code);
-                        painter.status(format!("the agent exited with code {code}"));
+                        painter.status(format!("the agent exited with code {code}; {detach_key} leaves"));
                         paint_at = paint_at.or(Some(painted + FRAME));
                     }
                     News::Started => {

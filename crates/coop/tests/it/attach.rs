@@ -123,7 +123,7 @@ fn a_restart_is_watched_to_its_end() {
     };
     terminal.see(&format!("up {pid}"));
     terminal.type_text("go\r");
-    let last = terminal.see("the agent exited with code 5");
+    let last = terminal.see("the agent exited with code 5; Ctrl-] leaves");
     assert_ne!(first.lines().next(), last.lines().next(), "it is another process");
     terminal.type_text("\x1d");
     assert_eq!(wait_for(&mut terminal.child), 5);
