@@ -118,7 +118,7 @@ pub(crate) struct Serve {
     #[arg(long, env = "COOP_AGENT_CONFIG", value_name = "PATH")]
     pub(crate) agent_config: Option<PathBuf>,
     /// How long an agent without structured signals must be quiet to count as idle
-    #[arg(long, env = "COOP_IDLE_GRACE", value_name = "SECS", default_value = "60", value_parser = parse_secs)]
+    #[arg(long, env = "COOP_IDLE_GRACE", value_name = "SECS", allow_negative_numbers = true, default_value = "60", value_parser = parse_secs)]
     pub(crate) idle_grace: Duration,
     /// Show an existing session instead of running a command: tmux:NAME or screen:NAME
     #[arg(long, env = "COOP_ATTACH", value_name = "SPEC", conflicts_with = "command")]
@@ -139,13 +139,13 @@ pub(crate) struct Serve {
     #[arg(long, env = "COOP_HEALTH_PORT", value_name = "PORT")]
     pub(crate) health_port: Option<u16>,
     /// Shut down when nothing was written or typed for this long; 0 never does
-    #[arg(long, env = "COOP_IDLE_TIMEOUT", value_name = "SECS", default_value = "0", value_parser = parse_secs)]
+    #[arg(long, env = "COOP_IDLE_TIMEOUT", value_name = "SECS", allow_negative_numbers = true, default_value = "0", value_parser = parse_secs)]
     pub(crate) idle_timeout: Duration,
     /// Go on serving the last screen for this long after the command has exited, or `forever`
-    #[arg(long, env = "COOP_LINGER", value_name = "SECS", default_value = "0", value_parser = parse_linger)]
+    #[arg(long, env = "COOP_LINGER", value_name = "SECS", allow_negative_numbers = true, default_value = "0", value_parser = parse_linger)]
     pub(crate) linger: Linger,
     /// How long the command may take to end before it is killed
-    #[arg(long, env = "COOP_GRACE", value_name = "SECS", default_value = "10", value_parser = parse_secs)]
+    #[arg(long, env = "COOP_GRACE", value_name = "SECS", allow_negative_numbers = true, default_value = "10", value_parser = parse_secs)]
     pub(crate) grace: Duration,
     /// How log lines on standard error look
     #[arg(long, env = "COOP_LOG_FORMAT", value_name = "FMT", default_value = "json")]

@@ -100,6 +100,7 @@ fn flags_that_make_no_sense_are_told_by_name() {
         (&["--attach", "tmux:x", "--", "true"], "--attach"),
         (&["--log-level", "loud", "--", "true"], "--log-level"),
         (&["--idle-timeout=-3", "--", "true"], "--idle-timeout"),
+        (&["--idle-timeout", "-1", "--", "true"], "not a number of seconds"),
         (&["--no-such-flag"], "--no-such-flag"),
         (&["true"], "to run a program, write it after --: coop -- true"),
         (&["--port", "0", "true", "-v"], "to run a program, write it after --: coop -- true"),
