@@ -33,7 +33,8 @@ pub(crate) struct Cli {
 impl Cli {
     /// Reads the command line and the environment. Ends the process with an explanation if they make no sense.
     pub(crate) fn read() -> Self {
-        let matches = without_empty_variables(Self::command()).try_get_matches().unwrap_or_else(|error| explained(error).exit());
+        let matches =
+            without_empty_variables(Self::command()).try_get_matches().unwrap_or_else(|error| explained(error).exit());
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 }
@@ -48,7 +49,8 @@ fn without_empty_variables(command: Command) -> Command {
 
 /// Adds what is meant most likely when a program's name stands where only coop's own commands do.
 fn explained(mut error: clap::Error) -> clap::Error {
-    let is_within_a_command = std::env::args().nth(1).is_some_and(|first| Cli::command().find_subcommand(first).is_some());
+    let is_within_a_command =
+        std::env::args().nth(1).is_some_and(|first| Cli::command().find_subcommand(first).is_some());
     let name = match error.get(ContextKind::InvalidSubcommand).or_else(|| error.get(ContextKind::InvalidArg)) {
         Some(ContextValue::String(name)) if !is_within_a_command && !name.starts_with('-') => name.clone(),
         _ => return error,

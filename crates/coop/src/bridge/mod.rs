@@ -233,10 +233,7 @@ struct EndSignals {
 
 impl EndSignals {
     fn listen() -> io::Result<Self> {
-        Ok(Self {
-            hangup: signal(SignalKind::hangup())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
+        Ok(Self { hangup: signal(SignalKind::hangup())?, terminate: signal(SignalKind::terminate())? })
     }
 
     async fn next(&mut self) -> i32 {
