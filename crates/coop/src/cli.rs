@@ -91,7 +91,7 @@ pub(crate) struct Serve {
     /// TCP port for HTTP, WebSocket and gRPC; 0 picks a free one and prints it
     #[arg(long, env = "COOP_PORT", value_name = "PORT")]
     pub(crate) port: Option<u16>,
-    /// Unix socket [default: $XDG_RUNTIME_DIR/coop/PID.sock]
+    /// Unix socket [default: $XDG_RUNTIME_DIR/coop/PID.sock, or coop-UID/PID.sock in the temporary folder]
     #[arg(long, env = "COOP_SOCKET", value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// Address to bind TCP ports to; any but loopback needs a token
