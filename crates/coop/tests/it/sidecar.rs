@@ -12,6 +12,8 @@ use crate::tool::{Sidecar, coop, request, run};
 fn a_shell_can_be_watched_and_steered() {
     let mut sidecar = Sidecar::start(&["--port", "0", "--", "sh", "-c", "PS1='$ ' exec sh"]);
     let port = sidecar.line("http").trim_start_matches("http://").to_owned();
+    // What is typed before the prompt is echoed before it, too.
+    sidecar.see("$");
     assert_eq!(sidecar.ask("POST", "/api/v1/input", r#"{"text":"echo $((6*7))","enter":true}"#).0, 200);
     sidecar.see("\n42\n");
     let (status, health) = request(TcpStream::connect(port).expect("it listens"), "GET", "/api/v1/health", "", "");
