@@ -146,6 +146,9 @@ impl Arbiter {
 
     /// Notes that the agent asks something.
     pub fn open_ask(&mut self, id: AskId, kind: AskKind, evidence: Evidence) -> Verdict {
+        if matches!(self.state, AgentState::Exited { .. }) {
+            return Verdict::Ignored("the agent has exited");
+        }
         self.asks.push((id, kind));
         self.follow_asks(evidence)
     }
@@ -284,5 +287,15 @@ mod tests {
         assert_eq!(arbiter.state().as_str(), "ask_user");
         arbiter.close_ask(&AskId("2".into()), evidence);
         assert_eq!(arbiter.state().as_str(), "working");
+    }
+
+    #[test]
+    fn an_agent_that_has_exited_asks_nothing() {
+        let mut arbiter = arbiter();
+        arbiter.exited(Some(0), None);
+        let evidence = Evidence { source: EvidenceSource::Hook, detail: "PermissionRequest".into() };
+        let verdict = arbiter.open_ask(AskId("1".into()), AskKind::Permission, evidence);
+        assert_eq!(verdict, Verdict::Ignored("the agent has exited"));
+        assert_eq!(*arbiter.state(), AgentState::Exited { code: Some(0), signal: None });
     }
 }

@@ -1,7 +1,7 @@
 //! What an agent's screen says, as data: a versioned file of patterns for each agent, which users can replace.
 
 use coop_api::{AskKind, AskOption, OptionKind, Screen};
-use regex::Regex;
+use regex::{Captures, Regex};
 use serde::Deserialize;
 
 /// The version of the format.
@@ -10,6 +10,9 @@ const VERSION: u32 = 1;
 const BELOW_DIALOG: usize = 2;
 /// How many lines above the options belong to a dialog, at most.
 const HEADING: usize = 24;
+
+/// What belongs to an option stands below it, and this many columns in at least.
+const INDENT: usize = 4;
 
 /// Why a file of rules cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +56,9 @@ pub(crate) struct Dialog {
 pub(crate) struct DialogOption {
     pub(crate) number: char,
     pub(crate) label: String,
-    /// What choosing it does, if its label tells.
+    /// The rows below it: the rest of a long label, or what it means.
+    pub(crate) rest: Option<String>,
+    /// What choosing it does, if its label and all that belongs to it tell.
     pub(crate) kind: Option<OptionKind>,
 }
 
@@ -161,13 +166,25 @@ impl Rules {
         let mut options = Vec::new();
         let mut marked = 0;
         let mut first = hint;
+        // The numbers stand below each other; what looks like an option further in is text of one.
+        let mut column = None;
         for at in (hint.saturating_sub(HEADING)..hint).rev() {
-            let Some(found) = self.option.captures(&lines[at]) else { continue };
+            let Some((numbered_at, found)) = self.numbered(&lines[at], column) else {
+                // Between two options stands only what belongs to one, or a line across.
+                if options.is_empty() || is_rule(&lines[at]) || indent(&lines[at]) >= INDENT {
+                    continue;
+                }
+                break;
+            };
+            column = Some(numbered_at);
             let number = found.name("number").and_then(|text| text.as_str().chars().next())?;
             let label = found.name("label").map_or("", |text| text.as_str()).to_owned();
-            let kind = self.options.iter().find(|(_, pattern)| pattern.is_match(&label)).map(|(kind, _)| *kind);
+            let rest = self.rest(&lines[at + 1..hint], column);
+            // A label that goes on in the next row may mean something else than its beginning.
+            let whole = rest.as_ref().map_or_else(|| label.clone(), |rest| format!("{label} {rest}"));
+            let kind = self.options.iter().find(|(_, pattern)| pattern.is_match(&whole)).map(|(kind, _)| *kind);
             marked += usize::from(found.name("mark").is_some());
-            options.push(DialogOption { number, label, kind });
+            options.push(DialogOption { number, label, rest, kind });
             first = at;
             if number == '1' {
                 break;
@@ -188,6 +205,20 @@ impl Rules {
         let kind = self.asks.iter().find(|(_, pattern)| pattern.is_match(&text)).map(|(kind, _)| *kind)?;
         Some(Dialog { kind, heading, options })
     }
+
+    /// Returns a row's option and the column of its number, which is that of the others.
+    fn numbered<'a>(&self, line: &'a str, others: Option<usize>) -> Option<(usize, Captures<'a>)> {
+        let found = self.option.captures(line)?;
+        let column = line[..found.name("number")?.start()].chars().count();
+        others.is_none_or(|others| others == column).then_some((column, found))
+    }
+
+    /// Returns the text of the rows that belong to an option, of those below it.
+    fn rest(&self, below: &[String], column: Option<usize>) -> Option<String> {
+        let is_other = |line: &str| line.trim().is_empty() || is_rule(line) || self.numbered(line, column).is_some();
+        let rows: Vec<_> = below.iter().take_while(|line| !is_other(line)).map(|line| line.trim()).collect();
+        (!rows.is_empty()).then(|| rows.join(" "))
+    }
 }
 
 impl Dialog {
@@ -202,7 +233,7 @@ impl Dialog {
             .map(|option| AskOption {
                 id: option.number.to_string(),
                 label: option.label.clone(),
-                description: None,
+                description: option.rest.clone(),
                 kind: kind(option),
             })
             .collect()
@@ -212,6 +243,12 @@ impl Dialog {
 /// Returns the rows of a screen.
 pub(crate) fn rows(screen: &Screen) -> Vec<String> {
     screen.lines.iter().map(|line| line.plain().to_owned()).collect()
+}
+
+/// Returns how far in a row's text begins; a row without text has none.
+fn indent(line: &str) -> usize {
+    let text = line.trim_start();
+    if text.is_empty() { 0 } else { line.chars().count() - text.chars().count() }
 }
 
 /// Tells whether a row is a line across the screen.

@@ -125,6 +125,9 @@ impl<A: Agents> Follower<A> {
 
     /// Goes back, or on, to another offset of the output.
     pub(crate) fn replay(&mut self, offset: Offset) -> Result<(), Error> {
+        if self.wants.output.is_none() {
+            return Err(Error::bad_request("this connection takes no output to replay; subscribe to output or raw"));
+        }
         self.cursor = within(offset, &self.pulse())?;
         self.needs_resync = false;
         self.feed.pulse.mark_changed();

@@ -118,7 +118,8 @@ fn check_source(peer: Peer, uri: &Uri, headers: &HeaderMap, config: &Config) -> 
     }
     match headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or_default()) {
         Some(origin) if !same_origin(origin, host) => {
-            let message = format!("requests from pages of {origin:?} are refused; only coop's own page may ask");
+            let message =
+                format!("requests from pages of {origin:?} are refused; a page may ask only the server it is from");
             Err(Error::new(ErrorCode::Forbidden, message))
         }
         _ => Ok(()),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event as Frame, KeepAlive, Sse};
-use coop_api::{Agents, Event, Seq};
+use coop_api::{Agents, Error, Event, Seq};
 use futures_util::Stream;
 use futures_util::stream;
 use serde::Deserialize;
@@ -32,9 +32,12 @@ pub(crate) async fn events<A: Agents>(
     Params(params): Params<EventParams>,
 ) -> Result<Sse<impl Stream<Item = Result<Frame, Infallible>>>, Failure> {
     // What a browser sends when it connects again.
-    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()).and_then(|id| id.parse().ok()).map(Seq);
+    let last = headers.get("last-event-id").map(|id| id.to_str().ok().and_then(|id| id.parse().ok()).map(Seq));
+    if last == Some(None) {
+        return Err(Error::bad_request("Last-Event-ID is not an event's number").into());
+    }
     let wants = Wants { output: None, screen: false, events: true };
-    let follower = Follower::new(&app, wants, last.or(params.after))?;
+    let follower = Follower::new(&app, wants, last.flatten().or(params.after))?;
     let frames = stream::unfold(follower, async |mut follower| {
         let frame = match follower.next().await {
             Ok(Some(Item::Event(event))) => frame(&event),

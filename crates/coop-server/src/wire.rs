@@ -410,6 +410,9 @@ pub(crate) enum ServerMessage {
     Error {
         message: String,
         code: ErrorCode,
+        /// The input that failed, if it had one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<u64>,
     },
     Resize {
         cols: u16,
@@ -482,11 +485,15 @@ impl Transition {
 
 impl From<Error> for ServerMessage {
     fn from(error: Error) -> Self {
-        Self::Error { message: error.message, code: error.code }
+        Self::Error { message: error.message, code: error.code, id: None }
     }
 }
 
 impl ServerMessage {
+    pub(crate) fn failed(error: Error, id: Option<u64>) -> Self {
+        Self::Error { message: error.message, code: error.code, id }
+    }
+
     pub(crate) fn output(offset: Offset, data: &[u8]) -> Self {
         Self::Output { data: STANDARD.encode(data), offset }
     }
@@ -579,6 +586,30 @@ pub(crate) enum ClientMessage {
     },
     Ping {},
     Pong {},
+}
+
+impl ClientMessage {
+    /// Returns the number by which the client knows its input.
+    pub(crate) fn id(&self) -> Option<u64> {
+        match self {
+            Self::Input { id, .. } | Self::InputRaw { id, .. } | Self::Keys { id, .. } => *id,
+            Self::Resize(_)
+            | Self::ScreenRequest {}
+            | Self::StateRequest {}
+            | Self::Nudge(_)
+            | Self::Respond(_)
+            | Self::Interrupt {}
+            | Self::StopResolve(_)
+            | Self::AsksRequest {}
+            | Self::ExplainRequest {}
+            | Self::UsageRequest {}
+            | Self::Replay { .. }
+            | Self::Lock { .. }
+            | Self::Auth { .. }
+            | Self::Ping {}
+            | Self::Pong {} => None,
+        }
+    }
 }
 
 pub(crate) fn from_base64(text: &str) -> Result<Bytes, Error> {

@@ -43,7 +43,7 @@ pub enum Streams {
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     /// The program could not be executed.
-    #[error("cannot run {program:?}; check its name and that it is on PATH")]
+    #[error("cannot run {program:?}; {}", advice(.source))]
     Exec {
         /// What was to be run.
         program: OsString,
@@ -53,6 +53,14 @@ pub enum SpawnError {
     /// There was no terminal to be had.
     #[error("cannot make a terminal for the child")]
     Terminal(#[source] io::Error),
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "check its name and that it is on PATH",
+        io::ErrorKind::PermissionDenied => "it is not a program, or this user may not run it",
+        _ => "check that it is a program for this machine",
+    }
 }
 
 /// A running child with the master side of its terminal.

@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::PossibleValuesParser;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{PossibleValuesParser, Resettable};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use coop_server::Token;
 
 use crate::bridge;
@@ -18,6 +19,8 @@ use crate::bridge;
     version,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
+    after_help = "The exit code is the command's own, or 128 plus the number of the signal that ended it. 127: there is \
+                  no such command. 126: it cannot be run. 2: the options make no sense. 1: anything else failed.",
     override_usage = "coop [OPTIONS] -- COMMAND [ARGS...]\n       coop [OPTIONS] --attach tmux:SESSION\n       coop COMMAND"
 )]
 pub(crate) struct Cli {
@@ -25,6 +28,38 @@ pub(crate) struct Cli {
     pub(crate) sub: Option<Sub>,
     #[command(flatten)]
     pub(crate) serve: Serve,
+}
+
+impl Cli {
+    /// Reads the command line and the environment. Ends the process with an explanation if they make no sense.
+    pub(crate) fn read() -> Self {
+        let matches =
+            without_empty_variables(Self::command()).try_get_matches().unwrap_or_else(|error| explained(error).exit());
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
+/// A variable that is set to nothing counts as not set.
+fn without_empty_variables(command: Command) -> Command {
+    let is_empty = |arg: &Arg| arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
+    command
+        .mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg })
+        .mut_subcommands(without_empty_variables)
+}
+
+/// Adds what is meant most likely when a program's name stands where only coop's own commands do.
+fn explained(mut error: clap::Error) -> clap::Error {
+    let is_within_a_command =
+        std::env::args().nth(1).is_some_and(|first| Cli::command().find_subcommand(first).is_some());
+    let name = match error.get(ContextKind::InvalidSubcommand).or_else(|| error.get(ContextKind::InvalidArg)) {
+        Some(ContextValue::String(name)) if !is_within_a_command && !name.starts_with('-') => name.clone(),
+        _ => return error,
+    };
+    if matches!(error.kind(), ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument) {
+        let tip = format!("to run a program, write it after --: coop -- {name}");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 #[derive(Debug, Subcommand)]
@@ -56,7 +91,7 @@ pub(crate) struct Serve {
     /// TCP port for HTTP, WebSocket and gRPC; 0 picks a free one and prints it
     #[arg(long, env = "COOP_PORT", value_name = "PORT")]
     pub(crate) port: Option<u16>,
-    /// Unix socket [default: $XDG_RUNTIME_DIR/coop/PID.sock]
+    /// Unix socket [default: $XDG_RUNTIME_DIR/coop/PID.sock, or coop-UID/PID.sock in the temporary folder]
     #[arg(long, env = "COOP_SOCKET", value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// Address to bind TCP ports to; any but loopback needs a token
@@ -85,7 +120,7 @@ pub(crate) struct Serve {
     #[arg(long, env = "COOP_AGENT_CONFIG", value_name = "PATH")]
     pub(crate) agent_config: Option<PathBuf>,
     /// How long an agent without structured signals must be quiet to count as idle
-    #[arg(long, env = "COOP_IDLE_GRACE", value_name = "SECS", default_value = "60", value_parser = parse_secs)]
+    #[arg(long, env = "COOP_IDLE_GRACE", value_name = "SECS", allow_negative_numbers = true, default_value = "60", value_parser = parse_secs)]
     pub(crate) idle_grace: Duration,
     /// Show an existing session instead of running a command: tmux:NAME or screen:NAME
     #[arg(long, env = "COOP_ATTACH", value_name = "SPEC", conflicts_with = "command")]
@@ -106,13 +141,13 @@ pub(crate) struct Serve {
     #[arg(long, env = "COOP_HEALTH_PORT", value_name = "PORT")]
     pub(crate) health_port: Option<u16>,
     /// Shut down when nothing was written or typed for this long; 0 never does
-    #[arg(long, env = "COOP_IDLE_TIMEOUT", value_name = "SECS", default_value = "0", value_parser = parse_secs)]
+    #[arg(long, env = "COOP_IDLE_TIMEOUT", value_name = "SECS", allow_negative_numbers = true, default_value = "0", value_parser = parse_secs)]
     pub(crate) idle_timeout: Duration,
     /// Go on serving the last screen for this long after the command has exited, or `forever`
-    #[arg(long, env = "COOP_LINGER", value_name = "SECS", default_value = "0", value_parser = parse_linger)]
+    #[arg(long, env = "COOP_LINGER", value_name = "SECS", allow_negative_numbers = true, default_value = "0", value_parser = parse_linger)]
     pub(crate) linger: Linger,
     /// How long the command may take to end before it is killed
-    #[arg(long, env = "COOP_GRACE", value_name = "SECS", default_value = "10", value_parser = parse_secs)]
+    #[arg(long, env = "COOP_GRACE", value_name = "SECS", allow_negative_numbers = true, default_value = "10", value_parser = parse_secs)]
     pub(crate) grace: Duration,
     /// How log lines on standard error look
     #[arg(long, env = "COOP_LOG_FORMAT", value_name = "FMT", default_value = "json")]
@@ -305,8 +340,6 @@ fn parse_ring(text: &str) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

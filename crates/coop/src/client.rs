@@ -1,7 +1,8 @@
 //! Talking to an agent's sidecar, over its socket or its URL.
 
+use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use coop_server::Token;
 use http_body_util::{BodyExt, Full};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
-use hyper::{Method, Request};
+use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustix::net::sockopt;
 use serde_json::Value;
@@ -50,8 +51,11 @@ impl Client {
     pub(crate) fn new(target: Option<&str>, token: Option<Token>) -> anyhow::Result<Self> {
         let address = match target {
             Some(url) if url.contains("://") => Address::Tcp(host_of(url)?),
+            Some(path) if is_host_and_port(path) && !Path::new(path).exists() => {
+                bail!("there is no socket {path}; if it is an address, write http://{path}")
+            }
             Some(path) => Address::Socket(path.into()),
-            None => match std::env::var_os("COOP_SOCKET") {
+            None => match own_socket() {
                 Some(path) => Address::Socket(path.into()),
                 None => Address::Socket(paths::only_socket()?),
             },
@@ -67,10 +71,20 @@ impl Client {
         }
     }
 
+    /// Tells whether this is the sidecar whose terminal we run on.
+    pub(crate) fn is_around_us(&self) -> bool {
+        let Address::Socket(path) = &self.address else { return false };
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        std::env::var_os("COOP").is_some() && own_socket().is_some_and(|own| real(path) == real(Path::new(&own)))
+    }
+
     async fn connect(&self) -> anyhow::Result<Box<dyn Stream>> {
         let context = || format!("cannot reach an agent at {}; is it still running?", self.name());
         Ok(match &self.address {
-            Address::Socket(path) => Box::new(UnixStream::connect(path).await.with_context(context)?),
+            Address::Socket(path) => {
+                paths::check_length(path)?;
+                Box::new(UnixStream::connect(path).await.with_context(context)?)
+            }
             Address::Tcp(host) => {
                 let stream = TcpStream::connect(host).await.with_context(context)?;
                 stream.set_nodelay(true)?;
@@ -110,11 +124,20 @@ impl Client {
         if status.is_success() {
             return Ok(body);
         }
+        if status == StatusCode::UNAUTHORIZED && self.token.is_none() {
+            bail!("the agent at {} asks for a token; give it with --auth-token or COOP_AUTH_TOKEN", self.name());
+        }
         let told: Value = serde_json::from_slice(&body).unwrap_or_default();
         match told["error"]["message"].as_str() {
             Some(message) => bail!("{message}"),
             None => bail!("{} answered {status}", self.name()),
         }
+    }
+
+    /// Finds out whether the agent answers, and lets us in.
+    pub(crate) async fn knock(&self) -> anyhow::Result<()> {
+        let asked = timeout(CONNECT_LIMIT, self.get("/api/v1/health")).await;
+        asked.with_context(|| format!("{} does not answer", self.name()))?.map(drop)
     }
 
     pub(crate) async fn web_socket(&self, query: &str) -> anyhow::Result<WebSocket> {
@@ -130,6 +153,10 @@ impl Client {
         };
         timeout(CONNECT_LIMIT, connect).await.with_context(|| format!("{} does not answer", self.name()))?
     }
+}
+
+fn own_socket() -> Option<OsString> {
+    std::env::var_os("COOP_SOCKET").filter(|path| !path.is_empty())
 }
 
 /// Lets the system end a connection whose other side is gone without a word, such as behind a lost network.
@@ -150,8 +177,15 @@ fn bearer(token: &Token) -> anyhow::Result<HeaderValue> {
     Ok(value)
 }
 
+fn is_host_and_port(text: &str) -> bool {
+    text.rsplit_once(':').is_some_and(|(host, port)| !host.contains('/') && port.parse::<u16>().is_ok())
+}
+
 fn host_of(url: &str) -> anyhow::Result<String> {
     let uri: hyper::Uri = url.parse().with_context(|| format!("{url:?} is not a URL"))?;
+    if !matches!(uri.path_and_query().map(|rest| rest.as_str()), None | Some("/")) {
+        bail!("{url:?} has a path; coop serves at the root of its port, so give just http://HOST:PORT");
+    }
     match (uri.scheme_str(), uri.host()) {
         (Some("http" | "ws"), Some(host)) => Ok(format!("{host}:{}", uri.port_u16().unwrap_or(80))),
         (Some("https" | "wss"), _) => bail!("coop speaks plain HTTP; use http:// here, and a tunnel for the rest"),

@@ -67,6 +67,7 @@ pub(crate) async fn bind(options: &Serve) -> anyhow::Result<Bound> {
         None => paths::runtime_dir()?.join(format!("{}.sock", std::process::id())),
     };
     let path = std::path::absolute(&path).context("cannot tell the current folder")?;
+    paths::check_length(&path)?;
     paths::clear_for_socket(&path)?;
     let listener = bind_socket(&path)?;
     lines.push(format!("unix {}", path.display()));

@@ -16,12 +16,10 @@ mod serve;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::cli::{Cli, Sim, Simulated, Sub};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::read();
     if let Some(Sub::Hook { event }) = &cli.sub {
         // Before everything else: the agent waits for it.
         hook::run(event);

@@ -50,6 +50,18 @@ pub(crate) fn only_socket() -> anyhow::Result<PathBuf> {
     }
 }
 
+/// The longest path the system takes for a socket.
+const MAX_SOCKET_PATH: usize = 107;
+
+/// Checks what the system would refuse in its own words.
+pub(crate) fn check_length(path: &Path) -> anyhow::Result<()> {
+    let length = path.as_os_str().len();
+    if length > MAX_SOCKET_PATH {
+        bail!("the path {} has {length} bytes; a socket's may have {MAX_SOCKET_PATH} at most", path.display());
+    }
+    Ok(())
+}
+
 /// Tells whether somebody listens on a socket.
 pub(crate) fn is_live(path: &Path) -> bool {
     std::os::unix::net::UnixStream::connect(path).is_ok()

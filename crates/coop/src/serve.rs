@@ -12,6 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tracing::level_filters::LevelFilter;
 
+use crate::bridge;
 use crate::cli::{Linger, LogFormat, LogLevel, Serve};
 use crate::command::command;
 use crate::config::AgentConfig;
@@ -48,6 +49,9 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     let size = Size::new(options.cols, options.rows).context("--cols and --rows")?;
     let token = options.auth_token.clone();
     let config = options.agent_config.as_deref().map(AgentConfig::read).transpose()?.unwrap_or_default();
+    if let Some(target) = &options.attach {
+        bridge::check(target).await?;
+    }
     let bound = listen::bind(&options).await?;
     let (command, queries) = command(&options, &bound.socket.path)?;
     let hook_token = uuid::Uuid::new_v4().simple().to_string();

@@ -3,11 +3,13 @@
 use coop_api::{Artifact, Message, Role, ToolPhase, ToolUse, Usage};
 use serde_json::Value;
 
-use super::{Claude, price};
+use super::{ASKING, Claude, price};
 use crate::{Meaning, artifact_kind};
 
 /// Tools that write the file they are given.
 const WRITERS: [&str; 4] = ["Write", "Edit", "MultiEdit", "NotebookEdit"];
+/// What the result of a tool says when the turn ends with it; the line that ends it follows.
+const ENDS_TURN: &str = "STOP what you are doing";
 /// What an answered ask has in its input that the ask had not.
 const ANSWER_KEYS: [&str; 2] = ["answers", "annotations"];
 
@@ -19,7 +21,11 @@ impl Claude {
             Some(name) => (name, &from["tool_input"]),
             None => (from["name"].as_str()?, &from["input"]),
         };
-        self.requested.insert(id.clone()).then(|| {
+        let is_new = self.requested.insert(id.clone());
+        if is_new && ASKING.contains(&name) {
+            self.asking.insert(id.clone(), (name.to_owned(), input.clone()));
+        }
+        is_new.then(|| {
             Meaning::Tool(ToolUse {
                 id,
                 tool: name.to_owned(),
@@ -35,6 +41,7 @@ impl Claude {
     /// Returns the end of a tool's use as a hook tells it, and the file it wrote.
     pub(super) fn tool_finished(&mut self, payload: &Value, succeeded: bool) -> Vec<Meaning> {
         let Some(id) = payload["tool_use_id"].as_str() else { return Vec::new() };
+        self.asking.remove(id);
         if !self.finished.insert(id.to_owned()) {
             return Vec::new();
         }
@@ -72,7 +79,13 @@ impl Claude {
             match block["type"].as_str() {
                 Some("text") => meanings.extend(block["text"].as_str().map(said)),
                 Some("tool_use") => meanings.extend(self.tool_requested(block, "id")),
-                Some("tool_result") => meanings.extend(self.tool_result(block)),
+                Some("tool_result") => {
+                    // There is a result also where no hook tells of one, as when a plan is sent back at the keyboard.
+                    let asked = block["tool_use_id"].as_str().and_then(|id| self.asking.remove(id));
+                    let goes_on = !block["content"].as_str().is_some_and(|text| text.contains(ENDS_TURN));
+                    meanings.extend(asked.filter(|_| goes_on).map(|about| Meaning::AskGone { about: Some(about) }));
+                    meanings.extend(self.tool_result(block));
+                }
                 _ => {}
             }
         }

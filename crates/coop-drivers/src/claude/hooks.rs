@@ -3,12 +3,9 @@
 use coop_api::{EvidenceSource, TurnOutcome};
 use serde_json::Value;
 
-use super::{Claude, Compaction, answer, content, fault};
+use super::{ASKING, Claude, Compaction, answer, content, fault};
 use crate::driver::Runtime;
 use crate::{Meaning, Reach, Signal, StartSource};
-
-/// Tools whose use is an ask and not work.
-const ASKING: [&str; 2] = ["AskUserQuestion", "ExitPlanMode"];
 
 impl Claude {
     pub(super) fn observe_hook(&mut self, event: &str, payload: &Value, at: u64) -> Vec<Signal> {
@@ -25,10 +22,7 @@ impl Claude {
             "SessionStart" => self.session_started(payload, at),
             "UserPromptSubmit" => {
                 self.settled_at = at;
-                self.busy = true;
-                self.compacting = None;
-                self.unfinished = false;
-                self.gave_up = false;
+                self.begin_turn();
                 let prompt = payload["prompt"].as_str().map(str::to_owned);
                 self.last_prompt = prompt.clone().unwrap_or_default();
                 vec![signal(Meaning::TurnBegan { prompt })]
@@ -36,12 +30,11 @@ impl Claude {
             "PreToolUse" => {
                 self.busy = true;
                 let mut signals: Vec<_> = self.tool_requested(payload, "tool_use_id").map(signal).into_iter().collect();
-                if !tool.is_some_and(|tool| ASKING.contains(&tool)) {
-                    signals.push(working(tool));
-                }
+                signals.push(working(tool.filter(|tool| !ASKING.contains(tool))));
                 signals
             }
             "PermissionRequest" => {
+                self.asked_at = at;
                 let reach = Reach::Hook { suggestions: payload["permission_suggestions"].clone() };
                 match self.runtime {
                     Runtime::Pty => {
@@ -85,8 +78,9 @@ impl Claude {
                 vec![working(Some("compact"))]
             }
             // It waits at its prompt for a while already, and nothing else was heard.
-            "Notification" if payload["notification_type"].as_str() == Some("idle_prompt") && !self.busy => {
-                vec![signal(Meaning::Idle(TurnOutcome::Completed))]
+            "Notification" if payload["notification_type"].as_str() == Some("idle_prompt") => {
+                let is_news = !self.busy && !self.unfinished && !self.gave_up;
+                is_news.then(|| signal(Meaning::Idle(TurnOutcome::Completed))).into_iter().collect()
             }
             _ => Vec::new(),
         }

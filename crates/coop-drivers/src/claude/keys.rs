@@ -2,12 +2,12 @@
 //!
 //! Digits act at once and are never followed by Enter, which would land on whatever comes next. Letters do nothing, and
 //! Enter takes what is highlighted, which may be the opposite of what was meant. So an option is chosen only by its
-//! digit, and only if it is on the screen right now, under the label that was seen when the ask was opened.
+//! digit, and only if the dialog that was seen when the ask was opened is on the screen right now, word for word.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind, Screen};
+use coop_api::{Answer, Ask, AskKind, AskOption, Line, OptionKind, Screen};
 
 use super::answer::taken;
 use crate::driver::{Expected, Refusal, Step};
@@ -57,7 +57,7 @@ pub(super) fn answer(rules: &Rules, ask: &Ask, answer: &Answer, screen: &Screen)
     let gone = || Refusal::NoSuchOption("what the agent asked is not on its screen any more".into());
     let dialog = rules.dialog(&rows(screen)).ok_or_else(gone)?;
     let offered = dialog.ask_options();
-    if dialog.kind != ask.kind || offered != ask.options {
+    if dialog.kind != ask.kind || dialog.heading != ask.screen_lines || offered != ask.options {
         return Err(gone());
     }
     let (option, text) = choose(ask, &offered, answer)?;
@@ -102,7 +102,7 @@ fn choose<'a>(
             // Only that one opens a field for it; after any other the text would land in the prompt.
             let takes_text = option.label.starts_with("Tell Claude");
             match text {
-                Some(text) if takes_text => Ok((option, Some(text))),
+                Some(text) if takes_text && !is_blank(text) => Ok((option, Some(text))),
                 Some(_) | None if !takes_text => Ok((option, None)),
                 Some(_) | None => {
                     Err(Refusal::BadRequest("say in \"text\" what is to be changed: the agent asks for it".into()))
@@ -127,6 +127,9 @@ fn digit(option: &AskOption) -> Bytes {
 pub(super) fn deliver(text: &str, screen: &Screen, last_prompt: &str) -> Result<Vec<Step>, Refusal> {
     if !screen.modes.bracketed_paste {
         return Err(Refusal::Occupied("the agent's terminal takes no pastes yet; try again in a moment".into()));
+    }
+    if is_blank(text) {
+        return Err(Refusal::BadRequest("there is nothing to type in this message".into()));
     }
     let mut steps = Vec::new();
     let typed = input(screen);
@@ -155,18 +158,48 @@ fn input(screen: &Screen) -> Vec<String> {
     let Some(below) = lines.iter().rposition(|line| is_rule(line.plain())) else { return Vec::new() };
     let Some(above) = lines[..below].iter().rposition(|line| is_rule(line.plain())) else { return Vec::new() };
     let rows = &lines[above + 1..below];
-    let Some(first) = rows.first().and_then(|row| row.plain().strip_prefix(INPUT_MARK)) else { return Vec::new() };
-    let is_faint = rows.iter().any(|row| row.runs.iter().any(|run| run.style.dim));
-    let typed: Vec<_> =
-        [first].into_iter().chain(rows[1..].iter().map(|row| row.plain())).map(|row| row.trim().to_owned()).collect();
-    if is_faint || typed.iter().all(String::is_empty) { Vec::new() } else { typed }
+    if !rows.first().is_some_and(|row| row.plain().starts_with(INPUT_MARK)) {
+        return Vec::new();
+    }
+    let bare = |row: &Line| {
+        let typed = typed_part(row);
+        typed.strip_prefix(INPUT_MARK).unwrap_or(&typed).trim().to_owned()
+    };
+    let typed: Vec<_> = rows.iter().map(|row| bare(row)).collect();
+    if typed.iter().all(String::is_empty) { Vec::new() } else { typed }
+}
+
+/// Returns what is typed of a row: all but what is faint, and the cursor that stands on the first faint character.
+fn typed_part(row: &Line) -> String {
+    let mut typed = String::new();
+    let mut rest = row.text.as_str();
+    let mut runs = row.runs.iter().peekable();
+    while let Some(run) = runs.next() {
+        let Some((part, after)) = rest.split_at_checked(run.bytes as usize) else { break };
+        rest = after;
+        let is_cursor_on_faint = run.style.inverse && runs.peek().is_some_and(|next| next.style.dim);
+        if !run.style.dim && !is_cursor_on_faint {
+            typed.push_str(part);
+        }
+    }
+    typed + rest
 }
 
 /// Tells whether the input holds the last message: as it was, wrapped, or as the short form of a long paste.
 fn is_same(typed: &[String], last_prompt: &str) -> bool {
     let bare = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
     let typed = bare(&typed.join(""));
-    !last_prompt.is_empty() && (typed == bare(last_prompt) || typed.starts_with(SHORT_FORM) && typed.ends_with(']'))
+    !last_prompt.is_empty() && (typed == bare(last_prompt) || is_short_form(&typed, last_prompt))
+}
+
+/// Tells whether text without blanks stands for a message: `[Pasted text #2 +39 lines]` for one with 39 line ends.
+fn is_short_form(typed: &str, message: &str) -> bool {
+    let Some(rest) = typed.strip_prefix(SHORT_FORM) else { return false };
+    let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    match message.matches('\n').count() {
+        0 => rest == "]",
+        ends => rest == format!("+{ends}lines]"),
+    }
 }
 
 pub(super) fn interrupt() -> Vec<Step> {
@@ -186,7 +219,11 @@ fn paste(text: &str) -> Bytes {
 /// Returns text with one kind of line end and no control characters. A leading `!` would run it as a command.
 pub(super) fn plain(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    let guard = if text.starts_with('!') { " " } else { "" };
-    let kept = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t'));
-    guard.chars().chain(kept).collect()
+    let kept: String = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
+    if kept.starts_with('!') { format!(" {kept}") } else { kept }
+}
+
+/// Tells whether nothing of a text would be seen.
+fn is_blank(text: &str) -> bool {
+    plain(text).trim().is_empty()
 }

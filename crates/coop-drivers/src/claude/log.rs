@@ -21,7 +21,7 @@ impl Claude {
         // What was there before is history, what a sub-agent says is not the agent's state, and over pipes the protocol
         // tells all but the tokens.
         let is_news = !past && self.runtime == Runtime::Pty && line["isSidechain"] != true && !self.is_stale(line);
-        if is_news && let Some(meaning) = self.turn_end(line) {
+        if is_news && let Some(meaning) = self.turn_goes_on(line).or_else(|| self.turn_end(line)) {
             meanings.push(meaning);
         }
         let tells_content = !past && self.runtime == Runtime::Pty && line["isMeta"] != true;
@@ -29,6 +29,18 @@ impl Claude {
             meanings.extend(self.blocks(message, line["agentId"].as_str()));
         }
         meanings.into_iter().map(signal).collect()
+    }
+
+    /// Returns the work that a message begins, where there are no hooks to say so. What begins with a tag is no message but
+    /// the trace of a command.
+    fn turn_goes_on(&mut self, line: &Value) -> Option<Meaning> {
+        let prompt = line["message"]["content"].as_str().filter(|text| !text.starts_with('<'))?;
+        if self.hooked || line["type"] != "user" || line["isMeta"] == true {
+            return None;
+        }
+        self.begin_turn();
+        prompt.clone_into(&mut self.last_prompt);
+        Some(Meaning::Working { tool: None })
     }
 
     /// Returns how a line ends the turn.

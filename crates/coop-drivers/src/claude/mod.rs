@@ -14,7 +14,7 @@ mod price;
 mod setup;
 mod stream;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use coop_api::{Answer, Ask, Configure, EvidenceSource, Screen, TurnOutcome};
 use serde_json::{Value, json};
@@ -22,6 +22,9 @@ use serde_json::{Value, json};
 use crate::driver::{Driver, Launch, Observation, Refusal, Runtime, Setup, Step, StopReply, View};
 use crate::rules::{Rules, rows};
 use crate::{AskDraft, Meaning, Reach, Signal, StartSource};
+
+/// Tools whose use is an ask and not work.
+const ASKING: [&str; 2] = ["AskUserQuestion", "ExitPlanMode"];
 
 /// What coop knows of Claude Code, and what it remembers of one that runs.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub struct Claude {
     session: Option<String>,
     /// Whether a first prompt was given on the command line.
     has_prompt: bool,
+    /// Whether its hooks are switched on, as far as is known.
+    expects_hooks: bool,
     /// Whether any hook was heard; without them the status file has to do.
     hooked: bool,
     /// Whether it said that it began.
@@ -41,6 +46,10 @@ pub struct Claude {
     busy: bool,
     /// When the last turn began or ended, as a hook told; what is older says nothing about now.
     settled_at: u64,
+    /// When the last ask was reported; a status that is older says nothing about it.
+    asked_at: u64,
+    /// What is asked, by the name that its settlement will have: that of a tool's use or of a request.
+    asking: HashMap<String, (String, Value)>,
     compacting: Option<Compaction>,
     /// Whether something goes on in the background after the turn.
     unfinished: bool,
@@ -73,11 +82,14 @@ impl Claude {
             runtime: launch.runtime,
             session: setup::session_id(launch),
             has_prompt: setup::has_prompt(&launch.command),
+            expects_hooks: setup::expects_hooks(launch),
             hooked: false,
             started: false,
             ready: launch.runtime == Runtime::Pipe,
             busy: false,
             settled_at: 0,
+            asked_at: 0,
+            asking: HashMap::new(),
             compacting: None,
             unfinished: false,
             gave_up: false,
@@ -94,6 +106,15 @@ impl Claude {
         Rules::parse(include_str!("../../rules/claude.toml"))
     }
 
+    fn begin_turn(&mut self) {
+        self.busy = true;
+        self.has_prompt = false;
+        self.compacting = None;
+        self.unfinished = false;
+        self.gave_up = false;
+        self.asking.clear();
+    }
+
     fn observe_title(&mut self, title: &str) -> Vec<Signal> {
         let detail = format!("the title is {title:?}");
         match self.rules.title_works(title) {
@@ -107,7 +128,7 @@ impl Claude {
         if !self.ready && screen.modes.bracketed_paste {
             self.ready = true;
             signals.extend(self.begin_idle("the terminal takes pastes"));
-            if !self.hooked && !self.has_prompt && self.status == "idle" {
+            if !self.expects_hooks && !self.has_prompt && self.status == "idle" {
                 let detail = "the status file says idle, and the terminal takes pastes";
                 signals.push(Signal::new(EvidenceSource::SessionLog, detail, Meaning::Idle(TurnOutcome::Completed)));
             }
@@ -153,7 +174,8 @@ impl Claude {
     fn observe_status(&mut self, file: &Value) -> Vec<Signal> {
         let is_ours = self.session.is_some() && file["sessionId"].as_str() == self.session.as_deref();
         let status = file["status"].as_str().unwrap_or_default();
-        if !is_ours || file["statusUpdatedAt"].as_u64().unwrap_or(0) < self.settled_at {
+        let updated_at = file["statusUpdatedAt"].as_u64().unwrap_or(0);
+        if !is_ours || updated_at < self.settled_at {
             return Vec::new();
         }
         let before = std::mem::replace(&mut self.status, status.to_owned());
@@ -164,11 +186,12 @@ impl Claude {
                 let begins = !self.hooked && matches!(before.as_str(), "" | "idle");
                 self.busy = true;
                 self.gave_up = false;
-                let answered = (before == "waiting").then(|| signal(Meaning::AskGone { about: None }));
+                let is_answered = before == "waiting" && updated_at >= self.asked_at;
+                let answered = is_answered.then(|| signal(Meaning::AskGone { about: None }));
                 let began = begins.then(|| signal(Meaning::TurnBegan { prompt: None }));
                 answered.into_iter().chain(began).chain([signal(Meaning::Working { tool: None })]).collect()
             }
-            "idle" if self.ready && (self.started || !self.hooked) && !self.unfinished && !self.gave_up => {
+            "idle" if self.ready && (self.started || !self.expects_hooks) && !self.unfinished && !self.gave_up => {
                 let outcome = if self.busy { TurnOutcome::Interrupted } else { TurnOutcome::Completed };
                 self.busy = false;
                 vec![signal(Meaning::Idle(outcome))]

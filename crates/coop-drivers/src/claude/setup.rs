@@ -90,6 +90,13 @@ pub(super) fn setup(launch: &Launch) -> Setup {
     Setup { command: insert(&launch.command, ours), env, files, watch, opening }
 }
 
+/// Tells whether the agent will run our hooks, as far as its command line and settings say.
+pub(super) fn expects_hooks(launch: &Launch) -> bool {
+    let settings = [&launch.given_settings, &launch.settings];
+    let switched_off = settings.into_iter().flatten().any(|settings| settings["disableAllHooks"] == true);
+    !switched_off && !launch.command.iter().any(|arg| arg == "--bare" || arg == "--safe-mode")
+}
+
 /// Returns the name of the conversation, if it is known before it begins.
 pub(super) fn session_id(launch: &Launch) -> Option<String> {
     let new = || (!continues(&launch.command)).then(|| launch.session_id.clone());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use coop_api::{Configure, EvidenceSource, FaultReport, Retry, TurnOutcome};
 use serde_json::{Value, json};
 
-use super::{Claude, answer, fault};
+use super::{ASKING, Claude, answer, fault};
 use crate::driver::{Expected, Step};
 use crate::{Meaning, Reach, Signal};
 
@@ -24,7 +24,10 @@ impl Claude {
         let meanings = match (kind, subtype) {
             ("system", Some("init")) => self.turn_init(message),
             ("system", Some("session_state_changed")) => match message["state"].as_str() {
-                Some("running") => vec![Meaning::Working { tool: None }],
+                Some("running") => {
+                    self.busy = true;
+                    vec![Meaning::Working { tool: None }]
+                }
                 // A turn that failed is told by its result; being idle after it says nothing new.
                 Some("idle") if !self.busy => Vec::new(),
                 Some("idle") => vec![Meaning::Idle(TurnOutcome::Completed)],
@@ -34,15 +37,18 @@ impl Claude {
             ("assistant" | "user", _) => {
                 let subagent = message["parent_tool_use_id"].as_str();
                 let mut meanings = self.blocks(&message["message"], subagent);
-                if subagent.is_none() && message["message"]["content"][0]["type"] == "tool_use" {
-                    let tool = message["message"]["content"][0]["name"].as_str().map(str::to_owned);
-                    meanings.push(Meaning::Working { tool });
+                if subagent.is_none() {
+                    meanings.extend(work(&message["message"]["content"][0]));
                 }
                 meanings
             }
             ("result", _) => vec![self.turn_result(message)],
             ("control_request", _) => self.asked(message).into_iter().collect(),
-            ("control_cancel_request", _) => vec![Meaning::AskGone { about: None }],
+            ("control_cancel_request", _) => {
+                let request = message["request_id"].as_str().unwrap_or_default();
+                let about = self.asking.remove(request);
+                about.map(|about| Meaning::AskGone { about: Some(about) }).into_iter().collect()
+            }
             // What was said before the first turn is the greeting.
             ("control_response", _) if !self.started => {
                 self.started = true;
@@ -54,7 +60,7 @@ impl Claude {
     }
 
     fn turn_init(&mut self, message: &Value) -> Vec<Meaning> {
-        self.busy = true;
+        self.begin_turn();
         let mut meanings = Vec::new();
         if let Some(id) = message["session_id"].as_str()
             && self.session.as_deref() != Some(id)
@@ -70,10 +76,12 @@ impl Claude {
     fn turn_result(&mut self, message: &Value) -> Meaning {
         self.busy = false;
         let status = message["api_error_status"].as_u64().and_then(|status| status.try_into().ok());
-        let interrupted = message["subtype"] == "error_during_execution";
+        // A conversation that cannot be resumed ends in the same subtype as an interrupt, without having begun.
+        let interrupted = message["terminal_reason"].as_str().is_some_and(|reason| reason.starts_with("aborted"));
         match (message["is_error"] == true, interrupted) {
             (true, false) => {
-                let text = message["result"].as_str().unwrap_or("the turn failed");
+                let text = message["result"].as_str().or_else(|| message["errors"][0].as_str());
+                let text = text.unwrap_or("the turn failed");
                 Meaning::Blocked(fault::fault("", text, status))
             }
             (_, true) => Meaning::Idle(TurnOutcome::Interrupted),
@@ -86,12 +94,24 @@ impl Claude {
         if request["subtype"] != "can_use_tool" {
             return None;
         }
-        let reach = Reach::Control {
-            request: message["request_id"].as_str()?.to_owned(),
-            suggestions: request["permission_suggestions"].clone(),
-        };
-        let draft = answer::draft(request["tool_name"].as_str()?, &request["input"], reach);
+        let (id, tool) = (message["request_id"].as_str()?, request["tool_name"].as_str()?);
+        let suggestions = request["permission_suggestions"].clone();
+        let reach = Reach::Control { request: id.to_owned(), suggestions };
+        self.asking.insert(id.to_owned(), (tool.to_owned(), request["input"].clone()));
+        let draft = answer::draft(tool, &request["input"], reach);
         Some(Meaning::Ask(Box::new(draft)))
+    }
+}
+
+/// Returns the work that a block of a message shows: that a tool is used, or that it was.
+fn work(block: &Value) -> Option<Meaning> {
+    match block["type"].as_str()? {
+        "tool_use" => {
+            let tool = block["name"].as_str().filter(|tool| !ASKING.contains(tool));
+            Some(Meaning::Working { tool: tool.map(str::to_owned) })
+        }
+        "tool_result" => Some(Meaning::Working { tool: None }),
+        _ => None,
     }
 }
 

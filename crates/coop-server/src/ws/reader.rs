@@ -7,6 +7,7 @@ use axum::extract::ws::{Message, WebSocket};
 use coop_api::{Agents, Error, Input, Request, WriterId};
 use futures_util::StreamExt;
 use futures_util::stream::SplitStream;
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 use tokio_tungstenite::tungstenite;
@@ -14,6 +15,7 @@ use tokio_tungstenite::tungstenite;
 use super::message::text;
 use super::writer::Order;
 use crate::app::App;
+use crate::body::is_object;
 use crate::error::mapping;
 use crate::wire::{AsksBody, ClientMessage, ServerMessage, from_base64};
 
@@ -44,10 +46,20 @@ pub(super) async fn run<A: Agents>(
         };
         asked = false;
         deadline = Instant::now() + PING_AFTER;
+        let mut id = None;
         let order = match message {
+            Message::Text(json) if !is_object(json.as_bytes()) => {
+                Err(Error::bad_request("the message must be a JSON object, such as {\"type\":\"ping\"}"))
+            }
             Message::Text(json) => match serde_json::from_str(&json) {
-                Ok(message) => handle(&app, message, writer).await,
-                Err(error) => Err(Error::bad_request(format!("the message is not one of docs/WEBSOCKET.md: {error}"))),
+                Ok(message) => {
+                    id = ClientMessage::id(&message);
+                    handle(&app, message, writer).await
+                }
+                Err(error) => {
+                    id = serde_json::from_str(&json).ok().and_then(|message: Value| message["id"].as_u64());
+                    Err(Error::bad_request(format!("the message is not one of docs/WEBSOCKET.md: {error}")))
+                }
             },
             Message::Binary(bytes) => write(&app, writer, Input::Bytes(bytes), None).await,
             // Reading on sends the answer to it, and then there is nothing more.
@@ -59,7 +71,7 @@ pub(super) async fn run<A: Agents>(
             Ok(None) => continue,
             Err(error) => match mapping(error.code).close {
                 Some(code) => Order::Close(code, error.message),
-                None => Order::Send(text(&error.into())),
+                None => Order::Send(text(&ServerMessage::failed(error, id))),
             },
         };
         if orders.send(order).await.is_err() {

@@ -13,9 +13,33 @@ use crate::transports::{connect, http, next_json};
 async fn a_body_beyond_the_limit_is_refused() {
     let live = Live::start(None).await;
     let (status, answer) = http(&live, "POST", "/api/v1/input", json!({"text": "x".repeat(25 << 20)})).await;
-    assert_eq!((status, &answer["error"]["code"]), (StatusCode::BAD_REQUEST, &json!("BAD_REQUEST")));
+    let error = json!({"code": "BAD_REQUEST", "message": "the body is larger than 24 MiB, the most that is taken"});
+    assert_eq!((status, &answer["error"]), (StatusCode::PAYLOAD_TOO_LARGE, &error));
     let (status, _) = http(&live, "POST", "/api/v1/input", json!({"text": "x".repeat(10 << 20)})).await;
     assert_eq!(status, StatusCode::OK);
+}
+
+/// Structures were read from arrays as well, field by field.
+#[tokio::test]
+async fn only_objects_are_taken() {
+    let live = Live::start(None).await;
+    for body in [json!(["typed", true, false]), json!("typed")] {
+        let (status, answer) = http(&live, "POST", "/api/v1/input", body).await;
+        let message = "the body must be a JSON object, such as {}";
+        assert_eq!((status, &answer["error"]["message"]), (StatusCode::BAD_REQUEST, &json!(message)));
+    }
+    let mut socket = connect(&live, "mode=state").await;
+    socket.send(Message::text(r#"["input", "typed"]"#)).await.expect("it is open");
+    assert_eq!(next_json(&mut socket).await["code"], "BAD_REQUEST");
+    assert!(live.fake.asked().iter().all(|request| !matches!(request, coop_api::Request::Write { .. })));
+}
+
+#[tokio::test]
+async fn a_wrong_query_is_told_in_our_words() {
+    let live = Live::start(None).await;
+    let (_, answer) = http(&live, "GET", "/api/v1/screen/text?scrollback=many", json!({})).await;
+    let message = "the query is not what this route takes: scrollback: invalid digit found in string";
+    assert_eq!(answer["error"]["message"], message);
 }
 
 #[tokio::test]

@@ -481,6 +481,15 @@ async fn events_are_streamed_and_replayed_by_number() {
 }
 
 #[tokio::test]
+async fn a_last_event_that_is_no_number_is_refused() {
+    let live = Live::start(None).await;
+    let request = HttpRequest::builder().uri("/api/v1/events").header("host", "localhost").header("last-event-id", "x");
+    let request = request.body(Body::empty()).expect("a request");
+    let response = live.server.router().oneshot(request).await.expect("the router never fails");
+    assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
 async fn sizes_and_signals_are_checked_before_the_port_is_asked() {
     let live = Live::start(None).await;
     for (path, body) in [

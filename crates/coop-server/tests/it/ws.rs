@@ -27,6 +27,22 @@ async fn output_comes_in_order_as_json_and_as_binary() {
 }
 
 #[tokio::test]
+async fn an_error_names_the_input_that_failed() {
+    let live = Live::start(None).await;
+    let mut socket = connect(&live, "mode=state").await;
+    let mut ask = async |message: &str| {
+        socket.send(Message::text(message)).await.expect("it is open");
+        let answer = next_json(&mut socket).await;
+        (answer["code"].clone(), answer["id"].clone())
+    };
+    let bad = json!("BAD_REQUEST");
+    assert_eq!(ask(r#"{"type":"input_raw","data":"?","id":7}"#).await, (bad.clone(), json!(7)));
+    assert_eq!(ask(r#"{"type":"input","id":8}"#).await, (bad.clone(), json!(8)));
+    // Without output there is nothing to replay.
+    assert_eq!(ask(r#"{"type":"replay","offset":0}"#).await, (bad, json!(null)));
+}
+
+#[tokio::test]
 async fn what_is_gone_is_told_and_a_resync_mends_it() {
     let live = Live::start(None).await;
     live.fake.write(b"one");

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::pin::pin;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use coop_api::Size;
 use coop_term::{FrameId, Screen};
 use futures_util::StreamExt;
@@ -47,8 +47,13 @@ enum Outcome {
 
 pub(crate) async fn run(options: Attach) -> anyhow::Result<i32> {
     let client = Client::new(options.target.as_deref(), options.token.auth_token.clone())?;
+    // It would show itself within itself, in one row less each time.
+    if client.is_around_us() {
+        bail!("this is the agent's own terminal; attach from another one, or unset COOP if it is not");
+    }
     let detector = Detector::new(&options.detach_key)?;
     // Connect first: what fails here is told on an untouched terminal.
+    client.knock().await?;
     let mut socket = Some(client.web_socket(QUERY).await?);
     let mut local = Local::take().context("attach needs a terminal; use `coop screen` in scripts")?;
     let mut person = Person::new(detector)?;
@@ -58,7 +63,7 @@ pub(crate) async fn run(options: Attach) -> anyhow::Result<i32> {
         let outcome = match socket.take() {
             Some(socket) => {
                 retry = FIRST_RETRY;
-                watch(socket, &mut local, &mut person, &mut painter, options.read_only).await?
+                watch(socket, &mut local, &mut person, &mut painter, &options).await?
             }
             None => Outcome::Lost("it does not answer".to_owned()),
         };
@@ -81,17 +86,18 @@ pub(crate) async fn run(options: Attach) -> anyhow::Result<i32> {
         }
     };
     drop(local);
-    say(code, &client);
+    say(code, &client, &options);
     Ok(code.unwrap_or(0))
 }
 
 const QUERY: &str = "mode=raw&binary=1&resync=1";
 
-fn say(code: Option<i32>, client: &Client) {
+fn say(code: Option<i32>, client: &Client, options: &Attach) {
+    let flags = if options.read_only { "--read-only " } else { "" };
     // The terminal may be gone.
     let _ = match code {
         Some(code) => writeln!(io::stderr(), "[the agent exited with code {code}]"),
-        None => writeln!(io::stderr(), "[detached; `coop attach {}` comes back]", client.name()),
+        None => writeln!(io::stderr(), "[detached; `coop attach {flags}{}` comes back]", client.name()),
     };
 }
 
@@ -162,8 +168,9 @@ async fn watch(
     local: &mut Local,
     person: &mut Person,
     painter: &mut Painter,
-    read_only: bool,
+    options: &Attach,
 ) -> anyhow::Result<Outcome> {
+    let Attach { read_only, ref detach_key, .. } = *options;
     let (sink, mut stream) = socket.split();
     let mut outbox = Outbox::new(sink);
     let mut view = View::default();
@@ -208,7 +215,7 @@ async fn watch(
                     // A sidecar that lingers may start it again; one that does not closes the connection now.
                     News::Exited(code) => {
                         exited = Some(code);
-                        painter.status(format!("the agent exited with code {code}"));
+                        painter.status(format!("the agent exited with code {code}; {detach_key} leaves"));
                         paint_at = paint_at.or(Some(painted + FRAME));
                     }
                     News::Started => {

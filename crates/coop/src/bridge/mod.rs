@@ -117,8 +117,8 @@ pub(crate) enum Multiplexer {
 
 /// Shows a session on this process's terminal until its program ends, and returns the exit code.
 ///
-/// The code is 0 when the program or the session ended, and 128 plus its number for a signal. A signal only detaches:
-/// the session lives on. The terminal is as it was when this returns, so an error can be printed as usual.
+/// The code is 0 when the program or the session ended, and 128 plus its number for a signal. A signal that ends the
+/// bridge only detaches: the session lives on. One that a key stands for is passed on as that key. The terminal is as it was when this returns, so an error can be printed as usual.
 pub(crate) async fn run(target: Target) -> Result<i32, BridgeError> {
     let mut signals = EndSignals::listen().map_err(BridgeError::Signals)?;
     let shown = async {
@@ -130,6 +130,14 @@ pub(crate) async fn run(target: Target) -> Result<i32, BridgeError> {
     tokio::select! {
         code = shown => code,
         number = signals.next() => Ok(128 + number),
+    }
+}
+
+/// Checks that there is such a session, before anything is started for it.
+pub(crate) async fn check(target: &Target) -> Result<(), BridgeError> {
+    match target {
+        Target::Tmux(name) => tmux::check(name).await,
+        Target::Screen(name) => screen::check(name).await,
     }
 }
 
@@ -188,26 +196,49 @@ impl fmt::Display for Multiplexer {
     }
 }
 
+/// The signals that a terminal sends for a key. They are meant for the program in the session.
+struct KeySignals {
+    interrupt: Signal,
+    quit: Signal,
+    suspend: Signal,
+}
+
+impl KeySignals {
+    fn listen() -> Result<Self, BridgeError> {
+        // Tokio has no name for the last.
+        let suspend = SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw());
+        let listen = |kind| signal(kind).map_err(BridgeError::Signals);
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            quit: listen(SignalKind::quit())?,
+            suspend: listen(suspend)?,
+        })
+    }
+
+    /// Waits for the next, and returns what its key types.
+    async fn next(&mut self) -> &'static [u8] {
+        tokio::select! {
+            _ = self.interrupt.recv() => b"\x03",
+            _ = self.quit.recv() => b"\x1c",
+            _ = self.suspend.recv() => b"\x1a",
+        }
+    }
+}
+
 /// The signals that end a bridge.
 struct EndSignals {
     hangup: Signal,
-    interrupt: Signal,
     terminate: Signal,
 }
 
 impl EndSignals {
     fn listen() -> io::Result<Self> {
-        Ok(Self {
-            hangup: signal(SignalKind::hangup())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
+        Ok(Self { hangup: signal(SignalKind::hangup())?, terminate: signal(SignalKind::terminate())? })
     }
 
     async fn next(&mut self) -> i32 {
         let kind = tokio::select! {
             _ = self.hangup.recv() => SignalKind::hangup(),
-            _ = self.interrupt.recv() => SignalKind::interrupt(),
             _ = self.terminate.recv() => SignalKind::terminate(),
         };
         kind.as_raw_value()

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use self::window::Window;
 use super::raw::{Terminal, Tty};
-use super::{BridgeError, Multiplexer};
+use super::{BridgeError, KeySignals, Multiplexer};
 
 /// What screen sends to switch a terminal of type `TERM` to its alternate screen. The bridge's terminal stays on the
 /// main one: being displayed by screen says nothing about the program.
@@ -49,6 +49,11 @@ pub(super) async fn run(name: &str) -> Result<i32, BridgeError> {
         typed = bridge.pass_input() => typed,
         () = bridge.window.ended() => Ok(0),
     }
+}
+
+/// Checks that there is just one session of this name.
+pub(super) async fn check(name: &str) -> Result<(), BridgeError> {
+    Session::find(name).await.map(drop)
 }
 
 struct Bridge {
@@ -114,13 +119,17 @@ impl Bridge {
 
     /// Passes input on until there is none, or nobody to take it. Returns the exit code that it means.
     async fn pass_input(&self) -> Result<i32, BridgeError> {
+        let mut keys = KeySignals::listen()?;
         let mut buffer = [0; 1024];
         loop {
-            let read = self.terminal.read(&mut buffer).await?;
-            if read == 0 {
-                return Ok(128 + SignalKind::hangup().as_raw_value());
-            }
-            for text in stuff::quoted(&buffer[..read]) {
+            let input = tokio::select! {
+                read = self.terminal.read(&mut buffer) => match read? {
+                    0 => return Ok(128 + SignalKind::hangup().as_raw_value()),
+                    read => &buffer[..read],
+                },
+                key = keys.next() => key,
+            };
+            for text in stuff::quoted(input) {
                 self.window.ready_for_input().await;
                 if self.session.run(&["-p", &self.number, "-X", "stuff", &text]).await?.is_err() {
                     // The session has gone; let its last output through.

@@ -23,7 +23,7 @@ use self::place::Place;
 use super::control::{Event, Line, PaneId, WindowId, unescape};
 use super::paint::{Capture, PaneState};
 use super::raw::{Size, Terminal};
-use super::{BridgeError, Multiplexer};
+use super::{BridgeError, KeySignals, Multiplexer};
 
 /// How much input one command carries. The next is read only when tmux has taken it.
 const INPUT_BATCH: usize = 1024;
@@ -38,6 +38,7 @@ const DEAD_SUBSCRIPTION: &str = "coop-dead";
 pub(super) async fn run(name: &str) -> Result<i32, BridgeError> {
     let terminal = Terminal::open()?;
     let mut resized = signal(SignalKind::window_change()).map_err(BridgeError::Signals)?;
+    let mut keys = KeySignals::listen()?;
     let mut client = Client::attach(name).await?;
     let place = Place::find(&mut client).await?;
     let mut bridge = Bridge {
@@ -61,6 +62,7 @@ pub(super) async fn run(name: &str) -> Result<i32, BridgeError> {
                 0 => ControlFlow::Break(128 + SignalKind::hangup().as_raw_value()),
                 read => bridge.send_input(&input[..read]).await.map(|()| GO_ON)?,
             },
+            key = keys.next(), if !bridge.is_asked(Asked::Input) => bridge.send_input(key).await.map(|()| GO_ON)?,
             _ = resized.recv() => bridge.resize().await.map(|()| GO_ON)?,
             () = sleep_until(next_capture.unwrap_or_else(Instant::now)), if next_capture.is_some() => {
                 bridge.capture_aside().await.map(|()| GO_ON)?
@@ -71,6 +73,8 @@ pub(super) async fn run(name: &str) -> Result<i32, BridgeError> {
         }
     }
 }
+
+pub(super) use self::client::check;
 
 type Step = ControlFlow<i32>;
 const GO_ON: Step = ControlFlow::Continue(());

@@ -90,6 +90,15 @@ fn a_person_sees_types_resizes_and_detaches() {
     assert_eq!(sidecar.ask("GET", "/api/v1/health", "").1["status"], "running");
 }
 
+/// Inside an agent the default target is that agent: its terminal was shown in itself, and shrank to a single row.
+#[test]
+fn an_agents_own_terminal_is_not_shown_within_itself() {
+    let script = format!("{COOP} attach; echo code $?; stty size");
+    let sidecar = Sidecar::start(&["--linger", "forever", "--", "sh", "-c", &script]);
+    let screen = sidecar.see("50 200");
+    assert!(screen.contains("this is the agent's own terminal") && screen.contains("code 1"), "{screen}");
+}
+
 #[test]
 fn the_agents_exit_code_is_passed_on() {
     let sidecar = Sidecar::start(&["--", "sh", "-c", "echo up; read line; exit 5"]);
@@ -114,7 +123,7 @@ fn a_restart_is_watched_to_its_end() {
     };
     terminal.see(&format!("up {pid}"));
     terminal.type_text("go\r");
-    let last = terminal.see("the agent exited with code 5");
+    let last = terminal.see("the agent exited with code 5; Ctrl-] leaves");
     assert_ne!(first.lines().next(), last.lines().next(), "it is another process");
     terminal.type_text("\x1d");
     assert_eq!(wait_for(&mut terminal.child), 5);
@@ -129,6 +138,7 @@ fn a_watcher_types_and_resizes_nothing() {
     terminal.type_text("not typed\r");
     terminal.type_text("\x01");
     assert_eq!(wait_for(&mut terminal.child), 0);
+    terminal.see("`coop attach --read-only ");
     let (_, screen) = sidecar.ask("GET", "/api/v1/screen", "");
     assert_eq!((screen["cols"].as_u64(), screen["rows"].as_u64()), (Some(40), Some(5)));
     assert!(!screen["lines"].to_string().contains("not typed"));

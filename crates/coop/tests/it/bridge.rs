@@ -137,13 +137,23 @@ fn tmux_the_bridge_ends_with_the_session() {
 #[test]
 fn tmux_a_signal_detaches_and_the_session_lives_on() {
     let tmux = Tmux::with("exec cat");
-    for (signal, code) in [("-TERM", 143), ("-HUP", 129), ("-INT", 130)] {
+    for (signal, code) in [("-TERM", 143), ("-HUP", 129)] {
         let mut bridge = tmux.bridge();
         bridge.wait_for("\x1b]2;");
         bridge.signal(signal);
         assert_eq!(bridge.wait_for_exit(), Some(code));
         tmux.wait_until("the client is gone", || tmux.ask("#{session_attached}") == "0");
     }
+}
+
+/// It ended the bridge, and the program never heard of it.
+#[test]
+fn tmux_an_interrupt_reaches_the_program() {
+    let tmux = Tmux::with("trap 'echo interrupted' INT; echo up; while :; do sleep 0.05; done");
+    let bridge = tmux.bridge();
+    bridge.wait_for("up");
+    bridge.signal("-INT");
+    bridge.wait_for("interrupted");
 }
 
 #[test]
@@ -275,6 +285,15 @@ fn screen_a_signal_detaches_and_the_session_lives_on() {
     bridge.signal("-TERM");
     assert_eq!(bridge.wait_for_exit(), Some(143));
     screen.wait_until("the display is gone", || screen.list().contains("(Detached)"));
+}
+
+#[test]
+fn screen_an_interrupt_reaches_the_program() {
+    let screen = Screen::with("trap 'echo interrupted' INT; echo up; while :; do sleep 0.05; done");
+    let bridge = screen.bridge();
+    bridge.wait_for("up");
+    bridge.signal("-INT");
+    bridge.wait_for("interrupted");
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn mistakes_are_told_in_a_sentence() {
         (
             &["--", "/etc/passwd"],
             126,
-            "cannot run \"/etc/passwd\"; check its name and that it is on PATH: Permission denied (os error 13)",
+            "cannot run \"/etc/passwd\"; it is not a program, or this user may not run it: Permission denied (os error 13)",
         ),
         (
             &["--host", "0.0.0.0", "--port", "0", "--", "true"],
@@ -44,7 +44,22 @@ fn mistakes_are_told_in_a_sentence() {
             1,
             "cannot read --agent-config missing.json: No such file or directory (os error 2)",
         ),
+        (
+            &["--attach", "tmux:no-such-session"],
+            1,
+            "there is no tmux session named no-such-session; `tmux ls` lists those there are",
+        ),
         (&["screen"], 1, "no agent runs here; start one with `coop -- COMMAND`, or name its socket or URL"),
+        (
+            &["screen", "-t", "127.0.0.1:18080"],
+            1,
+            "there is no socket 127.0.0.1:18080; if it is an address, write http://127.0.0.1:18080",
+        ),
+        (
+            &["screen", "-t", "http://127.0.0.1:18080/agents/a"],
+            1,
+            "\"http://127.0.0.1:18080/agents/a\" has a path; coop serves at the root of its port, so give just http://HOST:PORT",
+        ),
         (
             &["screen", "-t", "https://127.0.0.1"],
             1,
@@ -58,6 +73,11 @@ fn mistakes_are_told_in_a_sentence() {
     ];
     for (args, code, sentence) in cases {
         assert_eq!(fails(args), (*code, format!("coop: {sentence}\n")), "{args:?}");
+    }
+    let long = "x".repeat(108);
+    for args in [&["screen", "-t", &long][..], &["--socket", &format!("/{long}"), "--", "true"]] {
+        let (code, err) = fails(args);
+        assert_eq!((code, err.ends_with("bytes; a socket's may have 107 at most\n")), (1, true), "{err}");
     }
     let (code, err) = fails(&["--port", &port, "--", "true"]);
     assert_eq!(code, 1);
@@ -80,8 +100,10 @@ fn flags_that_make_no_sense_are_told_by_name() {
         (&["--attach", "tmux:x", "--", "true"], "--attach"),
         (&["--log-level", "loud", "--", "true"], "--log-level"),
         (&["--idle-timeout=-3", "--", "true"], "--idle-timeout"),
+        (&["--idle-timeout", "-1", "--", "true"], "not a number of seconds"),
         (&["--no-such-flag"], "--no-such-flag"),
-        (&["true"], "true"),
+        (&["true"], "to run a program, write it after --: coop -- true"),
+        (&["--port", "0", "true", "-v"], "to run a program, write it after --: coop -- true"),
     ] {
         let (code, err) = fails(args);
         assert_eq!(code, 2, "{args:?}");

@@ -12,6 +12,8 @@ use crate::tool::{Sidecar, coop, request, run};
 fn a_shell_can_be_watched_and_steered() {
     let mut sidecar = Sidecar::start(&["--port", "0", "--", "sh", "-c", "PS1='$ ' exec sh"]);
     let port = sidecar.line("http").trim_start_matches("http://").to_owned();
+    // What is typed before the prompt is echoed before it, too.
+    sidecar.see("$");
     assert_eq!(sidecar.ask("POST", "/api/v1/input", r#"{"text":"echo $((6*7))","enter":true}"#).0, 200);
     sidecar.see("\n42\n");
     let (status, health) = request(TcpStream::connect(port).expect("it listens"), "GET", "/api/v1/health", "", "");
@@ -97,6 +99,11 @@ fn a_token_is_asked_for_and_not_inherited() {
     assert_eq!((code, out.contains("token=[]"), err.as_str()), (0, true, ""));
     let (code, _, err) = run(coop(sidecar.home.path()).args(["screen", "--auth-token", "wrong"]));
     assert_eq!((code, err.contains("the token is wrong")), (1, true), "{err}");
+    for command in ["screen", "attach"] {
+        let (code, _, err) = run(coop(sidecar.home.path()).arg(command));
+        let hint = "asks for a token; give it with --auth-token or COOP_AUTH_TOKEN\n";
+        assert_eq!((code, err.ends_with(hint)), (1, true), "{command}: {err}");
+    }
     assert_eq!(request(connect(), "GET", "/api/v1/health?token=s3cret", "", "").0, 200);
     assert_eq!(request(connect(), "GET", "/api/v1/health?token=s3cret-and-wrong", "", "").0, 401);
     assert!(!format!("{:?}", sidecar.lines).contains("s3cret"));
@@ -174,6 +181,10 @@ fn settings_come_from_the_environment_and_flags_win() {
             .env("COOP_PORT", "0")
             .env("COOP_HEALTH_PORT", "0")
             .env("COOP_GRPC_PORT", "0")
+            // Set to nothing is not set.
+            .env("COOP_SOCKET", "")
+            .env("COOP_GRACE", "")
+            .env("COOP_AUTH_TOKEN", "")
     });
     let (_, health) = sidecar.ask("GET", "/api/v1/health", "");
     assert_eq!(health["terminal"], json!({"cols":99,"rows":33}));

@@ -23,13 +23,8 @@ impl Client {
     ///
     /// `-N` keeps tmux from starting a server, and `-E` from changing the session's environment to ours.
     pub(super) async fn attach(name: &str) -> Result<Self, BridgeError> {
-        let no_session = || BridgeError::NoSession { program: Multiplexer::Tmux, name: name.to_owned() };
-        // To tmux these would name a window or a pane; a session's name never holds them.
-        if name.contains([':', '.']) {
-            return Err(no_session());
-        }
         let mut process = Command::new("tmux")
-            .args(["-N", "-u", "-C", "attach-session", "-E", "-t", &format!("={name}")])
+            .args(["-N", "-u", "-C", "attach-session", "-E", "-t", &target(name)?])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -44,8 +39,7 @@ impl Client {
         let mut client = Self { process, commands, output, decoder: Decoder::default(), events: VecDeque::new() };
         match client.attached().await? {
             Ok(()) => Ok(client),
-            Err(reason) if is_about_a_missing_session(&reason) => Err(no_session()),
-            Err(reason) => Err(BridgeError::Refused { program: Multiplexer::Tmux, reason }),
+            Err(reason) => Err(refused(name, reason)),
         }
     }
 
@@ -98,6 +92,35 @@ impl Client {
             stderr.read_to_string(&mut text).await.map_err(|error| Multiplexer::Tmux.failed(error))?;
         }
         Ok(text.trim().replace('\n', "; "))
+    }
+}
+
+/// Checks that there is a session of exactly this name.
+pub(in crate::bridge) async fn check(name: &str) -> Result<(), BridgeError> {
+    let has_session = ["-N", "has-session", "-t", &target(name)?];
+    let output = Command::new("tmux").args(has_session).stdin(Stdio::null()).kill_on_drop(true).output().await;
+    let output = output.map_err(|error| Multiplexer::Tmux.failed(error))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(refused(name, String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ")))
+}
+
+/// Returns how tmux is told to take a session of exactly this name.
+fn target(name: &str) -> Result<String, BridgeError> {
+    // To tmux these would name a window or a pane; a session's name never holds them.
+    if name.contains([':', '.']) { Err(no_session(name)) } else { Ok(format!("={name}")) }
+}
+
+fn no_session(name: &str) -> BridgeError {
+    BridgeError::NoSession { program: Multiplexer::Tmux, name: name.to_owned() }
+}
+
+fn refused(name: &str, reason: String) -> BridgeError {
+    if is_about_a_missing_session(&reason) {
+        no_session(name)
+    } else {
+        BridgeError::Refused { program: Multiplexer::Tmux, reason }
     }
 }
 

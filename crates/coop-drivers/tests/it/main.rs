@@ -1,0 +1,11 @@
+//! The drivers' tests in one binary.
+#![expect(clippy::expect_used, reason = "tests fail by panicking")]
+
+mod answers;
+mod cuts;
+mod deliver;
+mod dialogs;
+mod hooks;
+mod mimic;
+mod recordings;
+mod screens;
