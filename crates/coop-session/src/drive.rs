@@ -224,9 +224,13 @@ impl Session {
             Request::Asks => return drop(reply.send(Ok(Reply::Asks(agent.asks())))),
             Request::Usage => return drop(reply.send(Ok(Reply::Usage(agent.usage())))),
             Request::Transcript => return read_transcript(agent.transcript().map(str::to_owned), reply),
-            Request::CancelNudge(id) => {
-                return drop(reply.send(agent.cancel_nudge(&id).map(|()| Reply::Done)));
-            }
+            Request::CancelNudge(id) => match agent.cancel_nudge(&id, &now) {
+                Ok(effects) => {
+                    let _ = reply.send(Ok(Reply::Done));
+                    effects
+                }
+                Err(error) => return drop(reply.send(Err(error))),
+            },
             Request::ResolveStop(decision) => match agent.resolve_stop(decision, &now) {
                 Ok(effects) => {
                     let _ = reply.send(Ok(Reply::Done));

@@ -26,6 +26,8 @@ const HOLDING: [&str; 2] = ["PermissionRequest", "Stop"];
 const WITH_PIPES: [&str; 5] = ["SessionStart", "Stop", "PreCompact", "PostCompact", "SessionEnd"];
 /// Seconds that a reporting hook may take.
 const REPORT_LIMIT: u32 = 10;
+/// Seconds that start scripts may take, each up to a minute.
+const START_LIMIT: u32 = 10 * 60;
 /// Seconds that a person may take to decide: a day.
 const HOLD_LIMIT: u32 = 24 * 60 * 60;
 /// Options that are followed by a value; a word after any other is the first prompt.
@@ -171,7 +173,11 @@ fn settings(launch: &Launch) -> Value {
 
 fn hooks(launch: &Launch) -> Value {
     let wanted = |event: &&str| launch.runtime == Runtime::Pty || WITH_PIPES.contains(event);
-    let limit = |event: &str| if HOLDING.contains(&event) { HOLD_LIMIT } else { REPORT_LIMIT };
+    let limit = |event: &str| match event {
+        "SessionStart" => START_LIMIT,
+        _ if HOLDING.contains(&event) => HOLD_LIMIT,
+        _ => REPORT_LIMIT,
+    };
     let hooks: Map<_, _> = REPORTING
         .iter()
         .chain(&HOLDING)

@@ -10,7 +10,7 @@ use coop_api::{
 use coop_drivers::{AskDraft, Meaning, Reach, Refusal, Signal, Verdict, View};
 use serde_json::Value;
 
-use super::perform::{Performance, Purpose};
+use super::perform::{Performance, Purpose, Via};
 use super::{Agent, Effect, Now, ReplyTo};
 
 /// A dialog on the screen counts as an ask of its own only if no hook reports it within this time.
@@ -211,11 +211,16 @@ impl Agent {
             let open = &self.asks.open[at];
             let view = View { runtime: self.runtime, screen };
             let steps = self.driver.answer(&open.ask, &open.reach, answer, &view).map_err(refused)?;
-            Ok((open.ask.clone(), steps))
+            let via = match open.reach {
+                Reach::Hook { .. } => Via::Hook,
+                Reach::Control { .. } => Via::Control,
+                Reach::Keys => Via::Keys,
+            };
+            Ok((open.ask.clone(), via, steps))
         });
         match steps {
-            Ok((ask, steps)) => {
-                let purpose = Purpose::Answer { ask, answer: describe(answer), reply };
+            Ok((ask, via, steps)) => {
+                let purpose = Purpose::Answer { ask, via, answer: describe(answer), reply };
                 self.perform(Performance::new(purpose, steps, self.state()), screen, now)
             }
             Err(error) => {
@@ -253,12 +258,12 @@ impl Agent {
     }
 
     /// Settles an ask that was answered through us.
-    pub(super) fn settle(&mut self, id: &AskId, answer: &str, via: &str, now: &Now, effects: &mut Vec<Effect>) {
+    pub(super) fn settle(&mut self, id: &AskId, answer: &str, via: Via, now: &Now, effects: &mut Vec<Effect>) {
         self.asks.open.retain(|open| open.ask.id != *id);
         self.asks.closed.push(id.clone());
-        let change = AskChange::Answered { ask: id.clone(), answer: answer.to_owned(), via: via.to_owned() };
+        let change = AskChange::Answered { ask: id.clone(), answer: answer.to_owned(), via: via.as_str().to_owned() };
         effects.push(Effect::Record(EventBody::Ask(change)));
-        let evidence = Evidence { source: EvidenceSource::Hook, detail: format!("answered by {via}") };
+        let evidence = Evidence { source: via.source(), detail: format!("answered by {}", via.as_str()) };
         let verdict = self.arbiter.close_ask(id, evidence);
         self.follow(verdict, now, effects);
     }

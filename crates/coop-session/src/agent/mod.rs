@@ -331,7 +331,7 @@ impl Agent {
         self.end_turn(TurnOutcome::Failed, &mut effects);
         let verdict = self.arbiter.exited(code, signal);
         self.follow(verdict, now, &mut effects);
-        self.fail_all(&Error::exited());
+        self.fail_all(&Error::exited(), now, &mut effects);
         effects
     }
 

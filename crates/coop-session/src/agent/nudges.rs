@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use coop_api::{AgentState, Error, ErrorCode, EventBody, Nudge, NudgeId, NudgeRequest, Receipt, Reply, Screen, When};
-use coop_drivers::View;
+use coop_drivers::{Refusal, View};
 
 use super::asks::refused;
 use super::perform::{Performance, Purpose};
@@ -113,22 +113,38 @@ impl Agent {
     }
 
     /// Takes back a message that waits.
-    pub(crate) fn cancel_nudge(&mut self, id: &NudgeId) -> Result<(), Error> {
+    pub(crate) fn cancel_nudge(&mut self, id: &NudgeId, now: &Now) -> Result<Vec<Effect>, Error> {
         let Some(at) = self.nudges.waiting.iter().position(|waiting| waiting.nudge.id == *id) else {
             let known = self.nudges.under_way.as_ref().is_some_and(|nudge| nudge.id == *id);
             let message = if known { "is on its way already" } else { "is not waiting" };
             return Err(Error::new(ErrorCode::NotFound, format!("{id} {message}; see GET /api/v1/agent/nudges")));
         };
-        if let Some(Waiting { reply: Some(reply), nudge, .. }) = self.nudges.waiting.remove(at) {
-            let error =
-                Error::new(ErrorCode::AgentBusy, format!("{} was taken back before the agent was idle", nudge.id));
-            let _ = reply.send(Err(error));
+        let mut effects = Vec::new();
+        if let Some(waiting) = self.nudges.waiting.remove(at) {
+            let error = Error::new(ErrorCode::AgentBusy, format!("{id} was taken back before the agent was idle"));
+            effects.push(self.undelivered(waiting, "cancelled", error, now));
         }
-        Ok(())
+        Ok(effects)
+    }
+
+    /// Tells whoever waits, and everybody else, that a message was not delivered.
+    fn undelivered(&self, waiting: Waiting, reason: &str, error: Error, now: &Now) -> Effect {
+        let receipt = Receipt {
+            id: waiting.nudge.id,
+            delivered: false,
+            queued: false,
+            confirmed_by: None,
+            attempts: 0,
+            ms: now.instant.saturating_duration_since(waiting.began).as_millis() as u64,
+            state_before: self.state().as_str().to_owned(),
+            reason: Some(reason.to_owned()),
+        };
+        waiting.reply.map(|reply| reply.send(Err(error)));
+        receipt_event(&receipt)
     }
 
     /// Begins to deliver the next message, if the agent waits for one and nothing else is on its way.
-    pub(super) fn next_nudge(&mut self, screen: &Screen, now: &Now) -> Option<Performance> {
+    pub(super) fn next_nudge(&mut self, screen: &Screen, now: &Now, effects: &mut Vec<Effect>) -> Option<Performance> {
         if self.settles_at.is_some_and(|at| at > now.instant) {
             return None;
         }
@@ -142,7 +158,7 @@ impl Agent {
                 (When::Now, false) => {
                     let waiting = self.nudges.waiting.pop_front()?;
                     let error = busy(self.state());
-                    waiting.reply.map(|reply| reply.send(Err(error)));
+                    effects.push(self.undelivered(waiting, "agent_busy", error, now));
                     continue;
                 }
             }
@@ -160,19 +176,21 @@ impl Agent {
                     };
                     return Some(Performance::new(purpose, steps, self.state()));
                 }
-                Err(refusal) => {
-                    let error = refused(refusal);
-                    waiting.reply.map(|reply| reply.send(Err(error)));
+                // Somebody is typing: what can wait waits for them.
+                Err(Refusal::Occupied(_)) if waiting.nudge.when == When::Idle => {
+                    self.nudges.waiting.push_front(waiting);
+                    return None;
                 }
+                Err(refusal) => effects.push(self.undelivered(waiting, "refused", refused(refusal), now)),
             }
         }
     }
 
     /// Fails everybody who waits.
-    pub(super) fn fail_all(&mut self, error: &Error) {
+    pub(super) fn fail_all(&mut self, error: &Error, now: &Now, effects: &mut Vec<Effect>) {
         self.nudges.under_way = None;
-        for waiting in self.nudges.waiting.drain(..) {
-            waiting.reply.map(|reply| reply.send(Err(error.clone())));
+        for waiting in std::mem::take(&mut self.nudges.waiting) {
+            effects.push(self.undelivered(waiting, "exited", error.clone(), now));
         }
         if let Some(performance) = self.performance.take() {
             performance.fail(error);

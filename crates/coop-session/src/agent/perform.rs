@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use coop_api::{
-    AgentState, Answered, Ask, AskChannel, AskId, AskKind, Error, ErrorCode, NudgeId, Receipt, Reply, Screen,
+    AgentState, Answered, Ask, AskId, AskKind, Error, ErrorCode, EvidenceSource, NudgeId, Receipt, Reply, Screen,
 };
 use coop_drivers::{Expected, Step, View};
 
@@ -26,9 +26,35 @@ pub(super) struct Performance {
 /// What it is for, and who wants to know.
 pub(super) enum Purpose {
     Nudge { id: NudgeId, text: String, reply: Option<ReplyTo>, began: Instant },
-    Answer { ask: Ask, answer: String, reply: ReplyTo },
+    Answer { ask: Ask, via: Via, answer: String, reply: ReplyTo },
     Interrupt { reply: ReplyTo },
     Configure { reply: ReplyTo },
+}
+
+/// How an answer reaches the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Via {
+    Hook,
+    Control,
+    Keys,
+}
+
+impl Via {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Hook => "hook",
+            Self::Control => "control",
+            Self::Keys => "keys",
+        }
+    }
+
+    pub(super) fn source(self) -> EvidenceSource {
+        match self {
+            Self::Hook => EvidenceSource::Hook,
+            Self::Control => EvidenceSource::Control,
+            Self::Keys => EvidenceSource::Screen,
+        }
+    }
 }
 
 enum Waiting {
@@ -156,7 +182,8 @@ impl Agent {
     pub(crate) fn go_on(&mut self, screen: &Screen, now: &Now) -> Vec<Effect> {
         let mut effects = Vec::new();
         loop {
-            let Some(mut performance) = self.performance.take().or_else(|| self.next_nudge(screen, now)) else {
+            let Some(mut performance) = self.performance.take().or_else(|| self.next_nudge(screen, now, &mut effects))
+            else {
                 return effects;
             };
             match self.step(&mut performance, now, &mut effects) {
@@ -236,19 +263,15 @@ impl Agent {
                 effects.push(receipt_event(&receipt));
                 reply.map(|reply| reply.send(Ok(Reply::Receipt(receipt))));
             }
-            Purpose::Answer { ask, answer, reply } => {
+            Purpose::Answer { ask, via, answer, reply } => {
                 let told = match outcome {
                     Ok(()) => {
-                        let via = match ask.channel {
-                            AskChannel::Structured => "hook",
-                            AskChannel::Keys => "keys",
-                        };
                         self.settle(&ask.id, &answer, via, now, effects);
                         Ok(Reply::Answered(Answered {
                             delivered: true,
                             ask: ask.id,
                             prompt_type: ask.kind,
-                            via: via.to_owned(),
+                            via: via.as_str().to_owned(),
                             confirmed_by,
                         }))
                     }
