@@ -20,6 +20,9 @@ impl Claude {
         }
         // What was there before is history, what a sub-agent says is not the agent's state, and over pipes the protocol
         // tells all but the tokens.
+        if !past && let Some(prompt) = self.prompt_in(line) {
+            prompt.clone_into(&mut self.last_prompt);
+        }
         let is_news = !past && self.runtime == Runtime::Pty && line["isSidechain"] != true && !self.is_stale(line);
         if is_news && let Some(meaning) = self.turn_goes_on(line).or_else(|| self.turn_end(line)) {
             meanings.push(meaning);
@@ -31,16 +34,18 @@ impl Claude {
         meanings.into_iter().map(signal).collect()
     }
 
-    /// Returns the work that a message begins, where there are no hooks to say so. What begins with a tag is no message but
-    /// the trace of a command.
+    /// Returns the work that a message begins, where there are no hooks to say so.
     fn turn_goes_on(&mut self, line: &Value) -> Option<Meaning> {
-        let prompt = line["message"]["content"].as_str().filter(|text| !text.starts_with('<'))?;
-        if self.hooked || line["type"] != "user" || line["isMeta"] == true {
-            return None;
-        }
+        self.prompt_in(line)?;
         self.begin_turn();
-        prompt.clone_into(&mut self.last_prompt);
         Some(Meaning::Working { tool: None })
+    }
+
+    /// Returns the message in a line, where there are no hooks to say it. What begins with a tag is no message but the
+    /// trace of a command.
+    fn prompt_in<'a>(&self, line: &'a Value) -> Option<&'a str> {
+        let prompt = line["message"]["content"].as_str().filter(|text| !text.starts_with('<'))?;
+        (!self.hooked && line["type"] == "user" && line["isMeta"] != true).then_some(prompt)
     }
 
     /// Returns how a line ends the turn.

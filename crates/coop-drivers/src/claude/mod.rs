@@ -179,6 +179,8 @@ impl Claude {
             return Vec::new();
         }
         let before = std::mem::replace(&mut self.status, status.to_owned());
+        // The log is written when the agent has time: its older lines say nothing any more.
+        self.settled_at = updated_at;
         let detail = format!("the status file says {status}");
         let signal = |meaning| Signal::new(EvidenceSource::SessionLog, detail.clone(), meaning);
         match status {
