@@ -180,15 +180,6 @@ pub enum Expected {
     Idle,
 }
 
-/// How a hook treats an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HookMode {
-    /// Reports it and goes on.
-    Report,
-    /// Waits for an answer.
-    Hold,
-}
-
 /// What an agent is told that wants to end its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StopReply {

@@ -105,11 +105,14 @@ impl Session {
 
     /// Lets the agent's part do what has become possible.
     fn agent_goes_on(&mut self) {
-        let now = self.now();
-        let screen = self.screen.snapshot();
-        let Some(agent) = &mut self.agent else { return };
-        let effects = agent.go_on(&screen, &now);
-        self.carry_out(effects);
+        // A snapshot for every line of a log or pipe would cost more than the line.
+        if self.agent.as_ref().is_some_and(Agent::is_wanted) {
+            let now = self.now();
+            let screen = self.screen.snapshot();
+            let Some(agent) = &mut self.agent else { return };
+            let effects = agent.go_on(&screen, &now);
+            self.carry_out(effects);
+        }
         self.admit_deferred();
     }
 

@@ -35,11 +35,7 @@ const FREE_TEXT: &str = "Type something";
 
 /// Returns the ask for a dialog on the screen.
 pub(super) fn draft(dialog: &Dialog) -> AskDraft {
-    let preview = match dialog.kind {
-        AskKind::Question | AskKind::Permission | AskKind::Plan | AskKind::Setup => {
-            dialog.heading.iter().rev().find(|line| line.ends_with('?')).or(dialog.heading.first())
-        }
-    };
+    let preview = dialog.heading.iter().rev().find(|line| line.ends_with('?')).or(dialog.heading.first());
     AskDraft {
         kind: dialog.kind,
         tool: None,

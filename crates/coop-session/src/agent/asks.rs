@@ -16,12 +16,13 @@ use super::{Agent, Effect, Now, ReplyTo};
 /// A dialog on the screen counts as an ask of its own only if no hook reports it within this time.
 const HOOK_LEAD: Duration = Duration::from_millis(1500);
 
+/// What the names of asks begin with; their number follows.
+const NAME: &str = "ask-";
+
 /// The asks, oldest first.
 #[derive(Default)]
 pub(super) struct Asks {
     open: Vec<OpenAsk>,
-    /// Asks that are settled, to tell a late answer from a wrong one.
-    closed: Vec<AskId>,
     /// A dialog that was seen on the screen, and since when.
     seen: Option<(Signal, Instant)>,
     count: u64,
@@ -43,9 +44,14 @@ impl Asks {
 
     pub(super) fn close_all(&mut self) -> Vec<AskId> {
         self.seen = None;
-        let ids: Vec<_> = self.open.drain(..).map(OpenAsk::release).collect();
-        self.closed.extend(ids.iter().cloned());
-        ids
+        self.open.drain(..).map(OpenAsk::release).collect()
+    }
+
+    /// Tells whether there ever was an ask of this name.
+    fn has_been(&self, id: &AskId) -> bool {
+        id.0.strip_prefix(NAME)
+            .and_then(|number| number.parse().ok())
+            .is_some_and(|number| (1..=self.count).contains(&number))
     }
 
     /// Returns when a dialog on the screen counts.
@@ -111,7 +117,7 @@ impl Agent {
         self.asks.seen = None;
         self.asks.count += 1;
         let ask = Ask {
-            id: AskId(format!("ask-{}", self.asks.count)),
+            id: AskId(format!("{NAME}{}", self.asks.count)),
             kind: draft.kind,
             tool: draft.tool.clone(),
             input: draft.input.clone(),
@@ -167,7 +173,6 @@ impl Agent {
 
     fn close(&mut self, ask: OpenAsk, why: &str, evidence: Evidence, effects: &mut Vec<Effect>) -> Verdict {
         let id = ask.release();
-        self.asks.closed.push(id.clone());
         let verdict = self.arbiter.close_ask(&id, evidence);
         let answered = self.performance.as_ref().is_some_and(|performance| performance.is_answer_to(&id));
         if !answered {
@@ -235,10 +240,11 @@ impl Agent {
             return Err(Error::new(ErrorCode::WriterBusy, "another message or answer is on its way; try again"));
         }
         match &answer.ask {
-            Some(id) if self.asks.closed.contains(id) => {
-                Err(Error::new(ErrorCode::AlreadyAnswered, format!("{id} was answered already, or the agent moved on")))
-            }
             Some(id) => self.asks.open.iter().position(|open| open.ask.id == *id).ok_or_else(|| {
+                if self.asks.has_been(id) {
+                    let why = format!("{id} was answered already, or the agent moved on");
+                    return Error::new(ErrorCode::AlreadyAnswered, why);
+                }
                 Error::new(ErrorCode::NoPrompt, format!("there is no {id}; see GET /api/v1/agent/asks"))
             }),
             None if self.asks.open.is_empty() => {
@@ -260,7 +266,6 @@ impl Agent {
     /// Settles an ask that was answered through us.
     pub(super) fn settle(&mut self, id: &AskId, answer: &str, via: Via, now: &Now, effects: &mut Vec<Effect>) {
         self.asks.open.retain(|open| open.ask.id != *id);
-        self.asks.closed.push(id.clone());
         let change = AskChange::Answered { ask: id.clone(), answer: answer.to_owned(), via: via.as_str().to_owned() };
         effects.push(Effect::Record(EventBody::Ask(change)));
         let evidence = Evidence { source: via.source(), detail: format!("answered by {}", via.as_str()) };

@@ -176,9 +176,20 @@ impl Agent {
         let signals = self.driver.observe(seen, now.millis());
         let mut effects = Vec::new();
         for signal in &signals {
-            self.hear(signal, now, &mut effects);
+            match (&signal.meaning, seen) {
+                // A long conversation that is resumed counts, but it is not told again.
+                (Meaning::Used { id, usage }, Observation::LogLine { past: true, .. }) => {
+                    self.usage.add(id, *usage);
+                }
+                _ => self.hear(signal, now, &mut effects),
+            }
         }
         effects
+    }
+
+    /// Tells whether somebody wants something of the agent.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.performance.is_some() || self.nudges.are_waiting()
     }
 
     fn hear(&mut self, signal: &Signal, now: &Now, effects: &mut Vec<Effect>) {
@@ -385,5 +396,30 @@ impl Agent {
 
     fn evidence(signal: &Signal) -> Evidence {
         Evidence { source: signal.source, detail: signal.detail.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coop_drivers::{Claude, Launch};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_conversation_that_is_resumed_counts_and_is_not_told_again() {
+        let now = Now { instant: Instant::now(), wall: SystemTime::now(), screen: Seq(1) };
+        let driver = Box::new(Claude::new(Claude::rules().expect("rules"), &Launch::default()));
+        let mut agent = Agent::new(driver, Runtime::Pty, Duration::ZERO, StopConfig::default(), None, &now);
+        let line = |id: &str| {
+            let message = json!({ "id": id, "role": "assistant", "model": "claude-opus-4-8", "content": [],
+                                  "usage": { "output_tokens": 10 } });
+            json!({ "type": "assistant", "message": message })
+        };
+        for id in ["a", "a", "b"] {
+            assert!(agent.observe(&Observation::LogLine { line: &line(id), past: true }, &now).is_empty());
+        }
+        let told = agent.observe(&Observation::LogLine { line: &line("c"), past: false }, &now);
+        assert!(matches!(told[..], [Effect::Record(EventBody::Usage(report))] if report.total.output_tokens == 30));
     }
 }

@@ -16,7 +16,12 @@ fn the_list(which: &Which, runtime: Runtime) {
     assert_eq!((&ask["tool"], &ask["preview"]), (&json!("Bash"), &json!("touch denied.txt")));
     let (status, refused) = agent.post("/api/v1/agent/nudge", &json!({ "message": "not now" }));
     assert_eq!((status, &refused["error"]["code"]), (409, &json!("AGENT_BUSY")));
-    agent.respond(&json!({ "accept": false, "text": "leave that alone" }));
+    let answered = agent.respond(&json!({ "accept": false, "text": "leave that alone" }));
+    let via = match runtime {
+        Runtime::Pty => "hook",
+        Runtime::Pipe => "control",
+    };
+    assert_eq!(answered["via"], via);
     agent.state("idle");
     assert!(!agent.has("denied.txt"), "what was denied was done");
     agent.written_down("leave that alone");
@@ -236,6 +241,8 @@ fn a_queued_message_can_be_seen_and_taken_back() {
         let path = format!("/api/v1/agent/nudges/{}", receipt["id"].as_str().expect("an id"));
         assert_eq!(agent.sidecar.ask("DELETE", &path, "").0, 200);
         assert_eq!(agent.sidecar.ask("DELETE", &path, "").0, 404);
+        let told = agent.event("its end", |body| body["kind"] == "delivery" && body["id"] == receipt["id"]);
+        assert_eq!((&told["delivered"], &told["reason"]), (&json!(false), &json!("cancelled")));
         agent.post("/api/v1/agent/interrupt", &json!({}));
         agent.state("idle");
         assert_eq!(agent.get("/api/v1/agent/nudges"), json!({ "nudges": [] }));

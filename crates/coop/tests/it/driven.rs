@@ -183,9 +183,10 @@ impl Agent {
         receipt
     }
 
-    pub(crate) fn respond(&self, answer: &Value) {
+    pub(crate) fn respond(&self, answer: &Value) -> Value {
         let (status, answered) = self.post("/api/v1/agent/respond", answer);
         assert_eq!((status, &answered["delivered"]), (200, &json!(true)), "{answered}");
+        answered
     }
 
     /// Returns the conversation as the agent keeps it.
