@@ -16,7 +16,7 @@ mod screen;
 mod style;
 mod usage;
 
-pub use agent::{AgentReport, AgentState, Evidence, EvidenceSource, Explanation, Fault, FaultKind, Heard};
+pub use agent::{AgentReport, AgentState, Capability, Evidence, EvidenceSource, Explanation, Fault, FaultKind, Heard};
 pub use ask::{Answer, Ask, AskChannel, AskId, AskKind, AskOption, OptionKind, Question, QuestionAnswer};
 pub use delivery::{Answered, Nudge, NudgeId, Receipt, When};
 pub use error::{Error, ErrorCode};

@@ -7,14 +7,17 @@ mod arbiter;
 mod artifact;
 mod claude;
 mod driver;
+mod program;
+mod registry;
 mod rules;
 mod signal;
 
 pub use arbiter::{Arbiter, Change, Verdict};
 pub use artifact::artifact_kind;
-pub use claude::Claude;
 pub use driver::{
-    Driver, Expected, FileToWrite, Launch, Observation, Refusal, Runtime, Setup, Step, StopReply, View, Watch,
+    Call, Companion, Driver, Expected, FileToWrite, Launch, Link, Observation, Refusal, Runtime, Say, Setup,
+    SetupError, Step, StopReply, Variables, View, Watch,
 };
+pub use registry::{KNOWN, Known};
 pub use rules::{RuleError, Rules};
 pub use signal::{AskDraft, Meaning, Reach, Signal, StartSource};

@@ -27,6 +27,7 @@ pub(crate) fn mapping(code: ErrorCode) -> Mapping {
         ErrorCode::BadRequest => (StatusCode::BAD_REQUEST, Code::InvalidArgument, None),
         ErrorCode::NotFound => (StatusCode::NOT_FOUND, Code::NotFound, None),
         ErrorCode::NoDriver => (StatusCode::NOT_FOUND, Code::Unimplemented, None),
+        ErrorCode::Unsupported => (StatusCode::NOT_IMPLEMENTED, Code::Unimplemented, None),
         ErrorCode::AgentBusy => (StatusCode::CONFLICT, Code::FailedPrecondition, None),
         ErrorCode::NoPrompt => (StatusCode::CONFLICT, Code::FailedPrecondition, None),
         ErrorCode::AlreadyAnswered => (StatusCode::CONFLICT, Code::FailedPrecondition, None),

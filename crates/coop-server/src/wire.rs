@@ -6,8 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use coop_api::{
-    AgentReport, AgentState, Ask, AskId, AskKind, Cursor, Error, ErrorCode, Event, EventBody, Evidence, Health,
-    Lifecycle, Line, Modes, Nudge, NudgeRequest, Offset, ProcessState, Receipt, Screen, Seq, Size, Status,
+    AgentReport, AgentState, Ask, AskId, AskKind, Capability, Cursor, Error, ErrorCode, Event, EventBody, Evidence,
+    Health, Lifecycle, Line, Modes, Nudge, NudgeRequest, Offset, ProcessState, Receipt, Screen, Seq, Size, Status,
     StopDecision, When,
 };
 use schemars::JsonSchema;
@@ -273,6 +273,12 @@ pub(crate) struct AgentBody {
     last_message: Option<String>,
     /// Messages that wait to be delivered.
     queue: Vec<Nudge>,
+    /// How it is run: `pty`, `pipe` or `server`.
+    runtime: &'static str,
+    /// What can be done with it; anything beyond gets `UNSUPPORTED`.
+    capabilities: Vec<Capability>,
+    /// How long it has written nothing.
+    quiet_secs: f32,
 }
 
 impl From<AgentReport> for AgentBody {
@@ -292,6 +298,9 @@ impl From<AgentReport> for AgentBody {
             session_id: report.session_id,
             last_message: report.last_message,
             queue: report.queue,
+            runtime: report.runtime,
+            capabilities: report.capabilities,
+            quiet_secs: report.quiet_for.as_secs_f32(),
         }
     }
 }

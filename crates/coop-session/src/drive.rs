@@ -7,13 +7,14 @@ use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use coop_api::{AskId, Error, ErrorCode, Reply, Request};
-use coop_drivers::{Observation, Runtime, StartSource, Watch};
+use coop_drivers::{Observation, Runtime, Say, StartSource, Watch};
 use coop_term::{Exit, SpawnError};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::agent::{Agent, Effect, Now, ReplyTo};
 use crate::handle::Prepared;
+use crate::link::{Linked, News};
 use crate::prime;
 use crate::render::render;
 use crate::session::Session;
@@ -52,14 +53,16 @@ impl Session {
         self.files = files;
         let (grace, stop) = (driven.idle_grace, driven.stop.clone());
         self.agent = Some(Agent::new(prepared.driver, prepared.runtime, grace, stop, transcript, &now));
-        for message in prepared.opening {
-            self.send(&message);
+        self.link = Linked::start(prepared.link);
+        for what in prepared.opening {
+            self.say(what);
         }
     }
 
     /// Tells the agent's part that the process has ended. Returns false if there is none.
     pub(crate) fn agent_exited(&mut self, exit: Exit) -> bool {
         self.log_paths = None;
+        self.link = None;
         let now = self.now();
         let Some(agent) = &mut self.agent else { return false };
         let effects = agent.exited(exit.code, exit.signal, &now);
@@ -92,6 +95,17 @@ impl Session {
         match seen {
             Seen::LogLine { line, past } => self.observe(&Observation::LogLine { line: &line, past }),
             Seen::Status(file) => self.observe(&Observation::StatusFile(&file)),
+        }
+    }
+
+    pub(crate) fn link_told(&mut self, news: News) {
+        match news {
+            News::Up => self.observe(&Observation::Link { up: true }),
+            News::Down => self.observe(&Observation::Link { up: false }),
+            News::Message(message) => self.observe(&Observation::Control(&message)),
+            News::Reply { name, status, body } => {
+                self.observe(&Observation::Reply { name: &name, status, body: &body });
+            }
         }
     }
 
@@ -152,14 +166,14 @@ impl Session {
         for effect in effects {
             match effect {
                 Effect::Record(body) => {
-                    let is_piped = self.agent.as_ref().is_some_and(|agent| agent.runtime() == Runtime::Pipe);
-                    if is_piped && let Some(text) = render(&body) {
+                    let has_screen = self.agent.as_ref().is_none_or(|agent| agent.runtime() == Runtime::Pty);
+                    if !has_screen && let Some(text) = render(&body) {
                         self.output(text.as_bytes());
                     }
                     self.record(body);
                 }
                 Effect::Type(keys) => self.type_keys(keys),
-                Effect::Send(message) => self.send(&message),
+                Effect::Say(what) => self.say(what),
                 Effect::WatchLog(path) => {
                     if let Some(paths) = &self.log_paths {
                         // It takes a moment at most to read them.
@@ -178,7 +192,13 @@ impl Session {
         }
     }
 
-    fn send(&mut self, message: &Value) {
+    fn say(&mut self, what: Say) {
+        if let Some(link) = &self.link {
+            return link.say(what);
+        }
+        let Say::Message(message) = what else {
+            return tracing::error!("there is nobody to call");
+        };
         if let Some(running) = &mut self.child {
             running.outbox.extend_from_slice(message.to_string().as_bytes());
             running.outbox.push(b'\n');

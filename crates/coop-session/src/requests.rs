@@ -1,6 +1,6 @@
 //! What the session answers.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use coop_api::{
@@ -68,7 +68,7 @@ impl Session {
 
     fn type_input(&mut self, writer: WriterId, input: Input, reply: oneshot::Sender<Result<Reply, Error>>) {
         let now = Instant::now();
-        if self.agent.as_ref().is_some_and(|agent| agent.runtime() == Runtime::Pipe) {
+        if self.agent.as_ref().is_some_and(|agent| agent.runtime() != Runtime::Pty) {
             let why = "this agent has no terminal to type into; use /api/v1/agent/nudge and /api/v1/agent/respond";
             return drop(reply.send(Err(Error::bad_request(why))));
         }
@@ -176,9 +176,14 @@ impl Session {
         Dump { data: self.screen.dump().into(), offset: self.written(), size: self.screen.size() }
     }
 
+    fn quiet_for(&self) -> Duration {
+        self.last_output.elapsed()
+    }
+
     fn report(&self) -> AgentReport {
         if let Some(agent) = &self.agent {
-            return agent.report(&self.options.agent, self.screen.seq(), Instant::now());
+            let report = agent.report(&self.options.agent, self.screen.seq(), Instant::now());
+            return AgentReport { quiet_for: self.quiet_for(), ..report };
         }
         let (state, since_seq, since) = self.state.clone();
         AgentReport {
@@ -193,6 +198,9 @@ impl Session {
             session_id: None,
             last_message: None,
             queue: Vec::new(),
+            runtime: Runtime::Pty.as_str(),
+            capabilities: Vec::new(),
+            quiet_for: self.quiet_for(),
         }
     }
 

@@ -15,9 +15,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep_until;
 
 use crate::agent::Agent;
+use crate::companion::Companion;
 use crate::drive::Primed;
+use crate::guard::Guard;
 use crate::handle::{Mail, Options, Published, Queries};
 use crate::input::InputQueue;
+use crate::link::{Linked, News};
 use crate::lock::WriteLock;
 use crate::log::EventLog;
 use crate::stop::Stop;
@@ -50,6 +53,10 @@ pub(crate) struct Session {
     pub(crate) deferred: Vec<Mail>,
     pub(crate) files: mpsc::Receiver<Seen>,
     pub(crate) log_paths: Option<LogPaths>,
+    /// The agent's protocol, where that is not its standard input and output.
+    pub(crate) link: Option<Linked>,
+    companion: Option<Companion>,
+    guard: Option<Guard>,
     pub(crate) primed: (mpsc::Sender<Primed>, mpsc::Receiver<Primed>),
     ring: Arc<Ring>,
     published: Published,
@@ -58,6 +65,7 @@ pub(crate) struct Session {
     buffer: Vec<u8>,
     frame_deadline: Option<(FrameId, Instant)>,
     last_activity: Instant,
+    pub(crate) last_output: Instant,
     /// Set while the child is being ended, with what comes then.
     stop: Option<(Stop, AfterStop)>,
 }
@@ -93,6 +101,8 @@ enum Wake {
     Deadline,
     /// A file of the agent's changed.
     Seen(Seen),
+    /// The agent's protocol said something.
+    Link(News),
     /// A hook of the agent's went away.
     HookGone(AskId),
     /// What an agent that begins is to be told is known.
@@ -121,6 +131,9 @@ impl Session {
             deferred: Vec::new(),
             files: mpsc::channel(1).1,
             log_paths: None,
+            link: None,
+            companion: None,
+            guard: None,
             primed: mpsc::channel(8),
             ring,
             published,
@@ -128,6 +141,7 @@ impl Session {
             buffer: vec![0; BATCH + READ],
             frame_deadline: None,
             last_activity: now,
+            last_output: now,
             stop: None,
             options,
         };
@@ -149,10 +163,17 @@ impl Session {
                 Wake::PipeReadable => self.read_pipe(),
                 Wake::PipeWritable => self.write_pipe(),
                 Wake::Seen(seen) => self.file_changed(seen),
+                Wake::Link(news) => self.link_told(news),
                 Wake::HookGone(ask) => self.hook_gone(&ask),
                 Wake::Primed(primed) => self.prime(primed),
                 Wake::Ended => self.child_ended(),
                 Wake::Deadline => self.deadline_passed(),
+            }
+            if self.child.is_none() {
+                if let Some(companion) = self.companion.take() {
+                    companion.end().await;
+                }
+                self.guard = None;
             }
             if self.child.is_none() && matches!(self.stop, Some((_, AfterStop::Restart))) {
                 self.stop = None;
@@ -186,6 +207,7 @@ impl Session {
         let agent = &mut self.agent;
         let gone = std::future::poll_fn(|cx| agent.as_mut().map_or(Poll::Pending, |agent| agent.poll_gone(cx)));
         let watched = self.log_paths.is_some();
+        let link = self.link.as_mut().map(|link| link.news.recv());
         tokio::select! {
             mail = self.mail.recv(), if !mail_closed || self.stop.is_none() => Wake::Mail(mail),
             event = child.event(wants) => match event {
@@ -196,6 +218,7 @@ impl Session {
                 ChildEvent::Ended => Wake::Ended,
             },
             Some(seen) = self.files.recv(), if watched => Wake::Seen(seen),
+            Some(news) = on(link) => Wake::Link(news),
             ask = gone => Wake::HookGone(ask),
             Some(primed) = self.primed.1.recv() => Wake::Primed(primed),
             () = on(deadline.map(|deadline| sleep_until(deadline.into()))) => Wake::Deadline,
@@ -249,8 +272,11 @@ impl Session {
 
     fn spawn(&mut self) -> Result<(), SpawnError> {
         let prepared = self.prepare()?;
+        let companion = prepared.as_ref().and_then(|prepared| prepared.companion.as_ref());
+        let companion = companion.map(Companion::spawn).transpose()?;
         let command = prepared.as_ref().map_or(&self.options.command, |prepared| &prepared.command);
         let child = Child::spawn(command, self.screen.size())?;
+        self.companion = companion;
         let pid = child.pid();
         self.epoch = self.epoch.next();
         self.last_activity = Instant::now();
@@ -265,6 +291,7 @@ impl Session {
             drain_until: None,
         };
         self.child = Some(running);
+        self.set_guard(pid);
         tracing::info!(pid, epoch = self.epoch.0, "child started");
         self.record(EventBody::Lifecycle(Lifecycle::Started { pid }));
         match prepared {
@@ -272,6 +299,14 @@ impl Session {
             None => self.set_state(AgentState::Unknown),
         }
         Ok(())
+    }
+
+    fn set_guard(&mut self, pid: u32) {
+        let Some(guard) = self.options.driven.as_ref().and_then(|driven| driven.guard.as_ref()) else { return };
+        let leaders: Vec<_> = [pid].into_iter().chain(self.companion.as_ref().map(Companion::pid)).collect();
+        self.guard = Guard::over(&leaders, guard)
+            .inspect_err(|error| tracing::warn!(%error, "nobody will end the agent if coop is killed"))
+            .ok();
     }
 
     fn respawn(&mut self) {
@@ -319,6 +354,7 @@ impl Session {
         let finished = running.at_end && running.drain_until.is_some();
         if filled > 0 {
             self.last_activity = Instant::now();
+            self.last_output = self.last_activity;
             self.ring.push(&self.buffer[..filled]);
             self.answer_queries();
             self.screen_changed();
@@ -366,6 +402,7 @@ impl Session {
             }
         }
         self.last_activity = Instant::now();
+        self.last_output = self.last_activity;
         self.take_pipe_lines();
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, Resettable};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use coop_drivers::{KNOWN, Runtime};
 use coop_server::Token;
 
 use crate::bridge;
@@ -77,8 +78,17 @@ pub(crate) enum Sub {
     /// Passes on what an agent's hook is told (used by the hooks coop sets up)
     #[command(hide = true)]
     Hook {
+        /// Wait for an answer that somebody has to think about
+        #[arg(long)]
+        hold: bool,
         /// Which hook
         event: String,
+    },
+    /// Ends the agents of a sidecar that was killed (used by sidecars)
+    #[command(hide = true)]
+    Guard {
+        /// Processes that lead the sessions to end
+        leaders: Vec<u32>,
     },
     /// Shows a pane of tmux or GNU screen on this terminal (used by --attach)
     #[command(hide = true)]
@@ -106,11 +116,11 @@ pub(crate) struct Serve {
     /// Name by which clients may address this server, beside IP addresses and localhost; may be given often
     #[arg(long, env = "COOP_ALLOW_HOST", value_name = "NAME", value_delimiter = ',')]
     pub(crate) allow_host: Vec<String>,
-    /// What kind of agent the command is
-    #[arg(long, env = "COOP_AGENT", value_name = "TYPE", default_value = "unknown",
-          value_parser = PossibleValuesParser::new(["claude", "codex", "gemini", "opencode", "unknown"]))]
+    /// What kind of agent the command is; `auto` goes by the program's name
+    #[arg(long, env = "COOP_AGENT", value_name = "TYPE", default_value = "auto",
+          value_parser = PossibleValuesParser::new(["auto"].into_iter().chain(KNOWN.iter().map(|known| known.name)).chain(["unknown"])))]
     pub(crate) agent: String,
-    /// How the agent is run: its own terminal interface, or its protocol over pipes
+    /// How the agent is run: its own terminal interface, its protocol over pipes, or its server
     #[arg(long, env = "COOP_RUNTIME", value_name = "RUNTIME")]
     pub(crate) runtime: Option<RuntimeChoice>,
     /// Give the agent a configuration of its own, set up without dialogs, instead of the user's
@@ -165,6 +175,17 @@ pub(crate) struct Serve {
 pub(crate) enum RuntimeChoice {
     Pty,
     Pipe,
+    Server,
+}
+
+impl From<RuntimeChoice> for Runtime {
+    fn from(choice: RuntimeChoice) -> Self {
+        match choice {
+            RuntimeChoice::Pty => Self::Pty,
+            RuntimeChoice::Pipe => Self::Pipe,
+            RuntimeChoice::Server => Self::Server,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -9,22 +9,21 @@ use std::time::Duration;
 
 /// What a sidecar that is alive answers within.
 const REPORT_LIMIT: Duration = Duration::from_secs(5);
-/// Hooks whose answer somebody has to think about.
-const HOLDING: [&str; 3] = ["PermissionRequest", "Stop", "SessionStart"];
 /// A hook is told as much as a tool's whole input and output.
 const MAX_INPUT: u64 = 64 * 1024 * 1024;
 /// The name of the variable with the hooks' token.
 pub(crate) const TOKEN: &str = "COOP_HOOK_TOKEN";
 
-pub(crate) fn run(event: &str) {
-    if let Ok(answer) = report(event)
+/// Passes on what a hook is told. An answer that somebody has to think about is waited for.
+pub(crate) fn run(event: &str, hold: bool) {
+    if let Ok(answer) = report(event, hold)
         && answer != b"{}"
     {
         let _ = io::stdout().write_all(&answer);
     }
 }
 
-fn report(event: &str) -> io::Result<Vec<u8>> {
+fn report(event: &str, hold: bool) -> io::Result<Vec<u8>> {
     let none = || io::Error::from(io::ErrorKind::NotFound);
     let socket = env::var_os("COOP_SOCKET").ok_or_else(none)?;
     let token = env::var(TOKEN).map_err(|_| none())?;
@@ -32,7 +31,7 @@ fn report(event: &str) -> io::Result<Vec<u8>> {
     io::stdin().lock().take(MAX_INPUT).read_to_end(&mut payload)?;
     let mut stream = UnixStream::connect(socket)?;
     stream.set_write_timeout(Some(REPORT_LIMIT))?;
-    if !HOLDING.contains(&event) {
+    if !hold {
         stream.set_read_timeout(Some(REPORT_LIMIT))?;
     }
     let head = format!(

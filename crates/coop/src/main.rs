@@ -7,6 +7,7 @@ mod client;
 mod command;
 mod config;
 mod driven;
+mod guard;
 mod hook;
 mod listen;
 mod oneshot;
@@ -20,9 +21,13 @@ use crate::cli::{Cli, Sim, Simulated, Sub};
 
 fn main() -> ExitCode {
     let cli = Cli::read();
-    if let Some(Sub::Hook { event }) = &cli.sub {
+    if let Some(Sub::Hook { event, hold }) = &cli.sub {
         // Before everything else: the agent waits for it.
-        hook::run(event);
+        hook::run(event, *hold);
+        return ExitCode::SUCCESS;
+    }
+    if let Some(Sub::Guard { leaders }) = &cli.sub {
+        guard::run(leaders);
         return ExitCode::SUCCESS;
     }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -37,7 +42,7 @@ fn main() -> ExitCode {
             Some(Sub::Type(options)) => oneshot::type_text(options).await,
             Some(Sub::Keys(options)) => oneshot::keys(options).await,
             Some(Sub::Sim(Sim { what })) => simulate(what).await,
-            Some(Sub::Hook { .. }) => Ok(0),
+            Some(Sub::Hook { .. } | Sub::Guard { .. }) => Ok(0),
             Some(Sub::Bridge(options)) => Ok(bridge::run(options.target()?).await?),
         }
     });

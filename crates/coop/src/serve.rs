@@ -55,10 +55,11 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     let bound = listen::bind(&options).await?;
     let (command, queries) = command(&options, &bound.socket.path)?;
     let hook_token = uuid::Uuid::new_v4().simple().to_string();
-    let (driven, _folder) = driven::agent(&options, config, &command, &hook_token)?.unzip();
+    let chosen = driven::choose(&options, &command)?;
+    let (driven, _folder) = driven::agent(&options, &chosen, config, &command, &hook_token)?.unzip();
     let session = Options {
-        id: AgentId(format!("{}-{}", options.agent, std::process::id())),
-        agent: options.agent.clone(),
+        id: AgentId(format!("{}-{}", chosen.name, std::process::id())),
+        agent: chosen.name.to_owned(),
         command,
         driven,
         size,
@@ -74,7 +75,7 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     for (listener, surface) in bound.listeners {
         server.listen(listener, surface);
     }
-    announce(&bound.lines).context("cannot write to standard output")?;
+    announce(chosen.name, &bound.lines).context("cannot write to standard output")?;
     let exit = until_done(&handle, done, &mut signals, options.linger).await;
     let failed_bridge = options.attach.is_some() && exit.is_some_and(|exit| exit.code == Some(1));
     let last_words = if failed_bridge { last_words(&handle).await } else { None };
@@ -152,9 +153,10 @@ impl Signals {
     }
 }
 
-/// Tells on standard output where the agent can be reached, a line each, and that it is ready.
-fn announce(lines: &[String]) -> io::Result<()> {
+/// Tells on standard output which agent it is and where it can be reached, a line each, and that it is ready.
+fn announce(agent: &str, lines: &[String]) -> io::Result<()> {
     let mut out = io::stdout().lock();
+    writeln!(out, "agent {agent}")?;
     for line in lines {
         writeln!(out, "listening {line}")?;
     }

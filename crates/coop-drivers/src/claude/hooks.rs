@@ -37,7 +37,7 @@ impl Claude {
                 self.asked_at = at;
                 let reach = Reach::Hook { suggestions: payload["permission_suggestions"].clone() };
                 match self.runtime {
-                    Runtime::Pty => {
+                    Runtime::Pty | Runtime::Server => {
                         let draft = answer::draft(tool.unwrap_or("?"), &payload["tool_input"], reach);
                         vec![signal(Meaning::Ask(Box::new(draft)))]
                     }

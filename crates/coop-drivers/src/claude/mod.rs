@@ -16,19 +16,48 @@ mod stream;
 
 use std::collections::{HashMap, HashSet};
 
-use coop_api::{Answer, Ask, Configure, EvidenceSource, Screen, TurnOutcome};
+use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, Screen, TurnOutcome};
 use serde_json::{Value, json};
 
-use crate::driver::{Driver, Launch, Observation, Refusal, Runtime, Setup, Step, StopReply, View};
+use crate::driver::{Driver, Launch, Observation, Refusal, Runtime, Setup, SetupError, Step, StopReply, View};
+use crate::registry::Known;
 use crate::rules::{Rules, rows};
 use crate::{AskDraft, Meaning, Reach, Signal, StartSource};
 
+/// What can be done with it; the first only over pipes.
+const CAPABILITIES: [Capability; 13] = [
+    Capability::Configure,
+    Capability::Nudge,
+    Capability::Permission,
+    Capability::Plan,
+    Capability::Question,
+    Capability::Interrupt,
+    Capability::StopGate,
+    Capability::StartContext,
+    Capability::Usage,
+    Capability::Cost,
+    Capability::Transcript,
+    Capability::Resume,
+    Capability::Fork,
+];
 /// Tools whose use is an ask and not work.
 const ASKING: [&str; 2] = ["AskUserQuestion", "ExitPlanMode"];
 
+pub(crate) const KNOWN: Known = Known {
+    name: "claude",
+    programs: &["claude"],
+    package: "@anthropic-ai/claude-code",
+    tested: ("2.1.197", "2.1.197"),
+    runtimes: &[Runtime::Pty, Runtime::Pipe],
+    variables: &[setup::CONFIG_DIR, setup::API_KEY],
+    rules: include_str!("../../rules/claude.toml"),
+    reads: setup::reads,
+    new: |rules, launch| Box::new(Claude::new(rules, launch)),
+};
+
 /// What coop knows of Claude Code, and what it remembers of one that runs.
 #[derive(Debug)]
-pub struct Claude {
+pub(crate) struct Claude {
     rules: Rules,
     runtime: Runtime,
     session: Option<String>,
@@ -76,12 +105,12 @@ enum Compaction {
 
 impl Claude {
     /// Returns a driver for one that is about to be launched.
-    pub fn new(rules: Rules, launch: &Launch) -> Self {
+    fn new(rules: Rules, launch: &Launch) -> Self {
         Self {
             rules,
             runtime: launch.runtime,
             session: setup::session_id(launch),
-            has_prompt: setup::has_prompt(&launch.command),
+            has_prompt: setup::has_prompt(launch),
             expects_hooks: setup::expects_hooks(launch),
             hooked: false,
             started: false,
@@ -99,11 +128,6 @@ impl Claude {
             finished: HashSet::new(),
             on_screen: None,
         }
-    }
-
-    /// Returns the screen rules that come with coop.
-    pub fn rules() -> Result<Rules, crate::RuleError> {
-        Rules::parse(include_str!("../../rules/claude.toml"))
     }
 
     fn begin_turn(&mut self) {
@@ -204,7 +228,14 @@ impl Claude {
 }
 
 impl Driver for Claude {
-    fn setup(&self, launch: &Launch) -> Setup {
+    fn capabilities(&self) -> &'static [Capability] {
+        match self.runtime {
+            Runtime::Pty | Runtime::Server => &CAPABILITIES[1..],
+            Runtime::Pipe => &CAPABILITIES,
+        }
+    }
+
+    fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {
         setup::setup(launch)
     }
 
@@ -214,6 +245,7 @@ impl Driver for Claude {
             Observation::LogLine { line, past } => self.observe_log(line, *past),
             Observation::StatusFile(file) => self.observe_status(file),
             Observation::Control(message) => self.observe_control(message),
+            Observation::Reply { .. } | Observation::Link { .. } => Vec::new(),
             Observation::Title(title) => self.observe_title(title),
             Observation::Screen(screen) => self.observe_screen(screen),
         }
@@ -221,7 +253,7 @@ impl Driver for Claude {
 
     fn deliver(&self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
         match view.runtime {
-            Runtime::Pty => keys::deliver(text, view.screen, &self.last_prompt),
+            Runtime::Pty | Runtime::Server => keys::deliver(text, view.screen, &self.last_prompt),
             Runtime::Pipe => Ok(stream::deliver(text)),
         }
     }
@@ -236,7 +268,7 @@ impl Driver for Claude {
 
     fn interrupt(&self, view: &View<'_>) -> Vec<Step> {
         match view.runtime {
-            Runtime::Pty => keys::interrupt(),
+            Runtime::Pty | Runtime::Server => keys::interrupt(),
             Runtime::Pipe => stream::interrupt(),
         }
     }
@@ -256,10 +288,10 @@ impl Driver for Claude {
     fn configure(&self, settings: &Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
         match view.runtime {
             Runtime::Pipe => Ok(stream::configure(settings)),
-            Runtime::Pty => {
+            Runtime::Pty | Runtime::Server => {
                 let why =
                     "its mode and model can be set only with --runtime pipe; in its terminal use /model or the keys";
-                Err(Refusal::BadRequest(why.into()))
+                Err(Refusal::Unsupported(why.into()))
             }
         }
     }

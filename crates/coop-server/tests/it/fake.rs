@@ -204,6 +204,9 @@ impl Fake {
                 session_id: Some("s-1".into()),
                 last_message: None,
                 queue: vec![nudge()],
+                runtime: "pty",
+                capabilities: Vec::new(),
+                quiet_for: std::time::Duration::ZERO,
             })),
             Request::Nudge(_) => Reply::Receipt(Receipt {
                 id: NudgeId("nudge-1".into()),

@@ -223,6 +223,7 @@ const ERRORS: &[(ErrorCode, u16, Option<u16>, tonic::Code)] = &[
     (ErrorCode::WriterBusy, 409, None, tonic::Code::ResourceExhausted),
     (ErrorCode::BadRequest, 400, None, tonic::Code::InvalidArgument),
     (ErrorCode::NoDriver, 404, None, tonic::Code::Unimplemented),
+    (ErrorCode::Unsupported, 501, None, tonic::Code::Unimplemented),
     (ErrorCode::AgentBusy, 409, None, tonic::Code::FailedPrecondition),
     (ErrorCode::NoPrompt, 409, None, tonic::Code::FailedPrecondition),
     (ErrorCode::AlreadyAnswered, 409, None, tonic::Code::FailedPrecondition),

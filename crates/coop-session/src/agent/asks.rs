@@ -293,5 +293,6 @@ pub(super) fn refused(refusal: Refusal) -> Error {
         Refusal::NoSuchOption(why) => Error::new(ErrorCode::NoSuchOption, why),
         Refusal::Occupied(why) => Error::new(ErrorCode::AgentBusy, why),
         Refusal::BadRequest(why) => Error::bad_request(why),
+        Refusal::Unsupported(why) => Error::new(ErrorCode::Unsupported, why),
     }
 }

@@ -17,8 +17,9 @@ use coop_api::{
     AgentReport, AgentState, AskChange, AskKind, Error, EventBody, Evidence, Explanation, FaultReport, Heard,
     Lifecycle, Reply, Role, Screen, Seq, StateChange, ToolPhase, ToolUse, Turn, TurnOutcome,
 };
-use coop_drivers::{Arbiter, Change, Driver, Expected, Meaning, Observation, Runtime, Signal, StartSource, Verdict};
-use serde_json::Value;
+use coop_drivers::{
+    Arbiter, Change, Driver, Expected, Meaning, Observation, Runtime, Say, Signal, StartSource, Verdict,
+};
 use tokio::sync::oneshot;
 
 use self::asks::Asks;
@@ -43,8 +44,8 @@ pub(crate) enum Effect {
     Record(EventBody),
     /// Types into the terminal.
     Type(Bytes),
-    /// Tells the control protocol something.
-    Send(Value),
+    /// Tells the agent's protocol something.
+    Say(Say),
     /// Watches another log.
     WatchLog(String),
     /// Finds out what an agent that begins should know; the hook waits.
@@ -184,6 +185,7 @@ impl Agent {
                 _ => self.hear(signal, now, &mut effects),
             }
         }
+        effects.extend(self.driver.say().into_iter().map(Effect::Say));
         effects
     }
 
@@ -377,6 +379,9 @@ impl Agent {
             session_id: self.session_id.clone(),
             last_message: self.last_message.clone(),
             queue: self.nudges.list(),
+            runtime: self.runtime.as_str(),
+            capabilities: self.driver.capabilities().to_vec(),
+            quiet_for: Duration::ZERO,
         }
     }
 
@@ -401,7 +406,7 @@ impl Agent {
 
 #[cfg(test)]
 mod tests {
-    use coop_drivers::{Claude, Launch};
+    use coop_drivers::{Known, Launch};
     use serde_json::json;
 
     use super::*;
@@ -409,7 +414,8 @@ mod tests {
     #[test]
     fn a_conversation_that_is_resumed_counts_and_is_not_told_again() {
         let now = Now { instant: Instant::now(), wall: SystemTime::now(), screen: Seq(1) };
-        let driver = Box::new(Claude::new(Claude::rules().expect("rules"), &Launch::default()));
+        let claude = Known::by_name("claude").expect("a known agent");
+        let driver = (claude.new)(claude.rules().expect("rules"), &Launch::default());
         let mut agent = Agent::new(driver, Runtime::Pty, Duration::ZERO, StopConfig::default(), None, &now);
         let line = |id: &str| {
             let message = json!({ "id": id, "role": "assistant", "model": "claude-opus-4-8", "content": [],

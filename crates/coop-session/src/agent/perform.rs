@@ -7,7 +7,7 @@ use bytes::Bytes;
 use coop_api::{
     AgentState, Answered, Ask, AskId, AskKind, Error, ErrorCode, EvidenceSource, NudgeId, Receipt, Reply, Screen,
 };
-use coop_drivers::{Expected, Step, View};
+use coop_drivers::{Expected, Say, Step, View};
 
 use super::nudges::receipt_event;
 use super::{Agent, Effect, Now, ReplyTo};
@@ -227,7 +227,8 @@ impl Agent {
             match performance.steps.pop_front() {
                 None => return Progress::Done(Ok(())),
                 Some(Step::Type(keys)) => effects.push(Effect::Type(keys)),
-                Some(Step::Send(message)) => effects.push(Effect::Send(message)),
+                Some(Step::Send(message)) => effects.push(Effect::Say(Say::Message(message))),
+                Some(Step::Call(call)) => effects.push(Effect::Say(Say::Call(call))),
                 Some(Step::Pause(time)) => performance.waiting = Waiting::Until(now.instant + time),
                 Some(Step::Reply(value)) => {
                     let Purpose::Answer { ask, .. } = &performance.purpose else { continue };
