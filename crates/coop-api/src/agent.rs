@@ -143,6 +143,8 @@ pub struct AgentReport {
     pub last_message: Option<String>,
     /// Messages that wait to be delivered.
     pub queue: Vec<Nudge>,
+    /// Whether it wants to end its turn and is held until somebody decides.
+    pub stop_held: bool,
 }
 
 /// What a state rests on.

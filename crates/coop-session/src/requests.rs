@@ -193,6 +193,7 @@ impl Session {
             session_id: None,
             last_message: None,
             queue: Vec::new(),
+            stop_held: false,
         }
     }
 

@@ -79,6 +79,8 @@ pub(crate) struct AgentBody {
     last_message: Option<String>,
     /// Messages that wait to be delivered.
     queue: Vec<Nudge>,
+    /// Whether it wants to end its turn and is held until `/stop/resolve` decides.
+    stop_held: bool,
 }
 
 impl From<AgentReport> for AgentBody {
@@ -98,6 +100,7 @@ impl From<AgentReport> for AgentBody {
             session_id: report.session_id,
             last_message: report.last_message,
             queue: report.queue,
+            stop_held: report.stop_held,
         }
     }
 }

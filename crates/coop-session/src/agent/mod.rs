@@ -377,6 +377,7 @@ impl Agent {
             session_id: self.session_id.clone(),
             last_message: self.last_message.clone(),
             queue: self.nudges.list(),
+            stop_held: self.gate.is_holding(),
         }
     }
 
