@@ -37,8 +37,9 @@ pub struct Rules {
     title_working: Option<Regex>,
     prompt: Option<Regex>,
     working: Option<Regex>,
-    option: Regex,
-    hint: Regex,
+    error: Option<Regex>,
+    /// How options and what stands below them look; without it there are no dialogs.
+    dialog: Option<(Regex, Regex)>,
     asks: Vec<(AskKind, Regex)>,
     options: Vec<(OptionKind, Regex)>,
 }
@@ -72,6 +73,7 @@ struct File {
     title: Title,
     #[serde(default)]
     screen: Marks,
+    #[serde(default)]
     dialog: DialogMarks,
     #[serde(default)]
     ask: Vec<AskRule>,
@@ -90,13 +92,14 @@ struct Title {
 struct Marks {
     prompt: Option<String>,
     working: Option<String>,
+    error: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct DialogMarks {
-    option: String,
-    hint: String,
+    option: Option<String>,
+    hint: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -127,8 +130,8 @@ impl Rules {
             title_working: pattern(file.title.working)?,
             prompt: pattern(file.screen.prompt)?,
             working: pattern(file.screen.working)?,
-            option: Regex::new(&file.dialog.option)?,
-            hint: Regex::new(&file.dialog.hint)?,
+            error: pattern(file.screen.error)?,
+            dialog: pattern(file.dialog.option)?.zip(pattern(file.dialog.hint)?),
             asks: file
                 .ask
                 .into_iter()
@@ -157,9 +160,16 @@ impl Rules {
         self.prompt.as_ref().is_some_and(|pattern| lines.iter().any(|line| pattern.is_match(line)))
     }
 
+    /// Returns the line of a screen that shows an error.
+    pub(crate) fn error_line<'a>(&self, lines: &'a [String]) -> Option<&'a str> {
+        let pattern = self.error.as_ref()?;
+        lines.iter().rfind(|line| pattern.is_match(line)).map(|line| line.trim())
+    }
+
     /// Returns the dialog at the bottom of a screen.
     pub(crate) fn dialog(&self, lines: &[String]) -> Option<Dialog> {
-        let hint = lines.iter().rposition(|line| self.hint.is_match(line))?;
+        let (_, hint) = self.dialog.as_ref()?;
+        let hint = lines.iter().rposition(|line| hint.is_match(line))?;
         if lines[hint + 1..].iter().filter(|line| !line.trim().is_empty()).count() > BELOW_DIALOG {
             return None;
         }
@@ -208,7 +218,8 @@ impl Rules {
 
     /// Returns a row's option and the column of its number, which is that of the others.
     fn numbered<'a>(&self, line: &'a str, others: Option<usize>) -> Option<(usize, Captures<'a>)> {
-        let found = self.option.captures(line)?;
+        let (option, _) = self.dialog.as_ref()?;
+        let found = option.captures(line)?;
         let column = line[..found.name("number")?.start()].chars().count();
         others.is_none_or(|others| others == column).then_some((column, found))
     }
