@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request as HttpRequest, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use coop_api::{
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::body::{Body, Params};
 use crate::error::{Failure, Undelivered};
-use crate::guard::is_grpc;
+use crate::guard::{hook_token, is_grpc};
 use crate::wire::{
     AgentBody, AsksBody, Delivered, Format, Gap, HealthBody, InputBody, KeysBody, Nothing, NudgeBody, NudgesBody,
     OutputBody, ScreenBody, SignalBody, StatusBody, StopBody, text_lines, to_base64,
@@ -207,7 +207,7 @@ pub(crate) async fn nudge<A: Agents>(
     State(app): Shared<A>,
     Body(body): Body<NudgeBody>,
 ) -> Result<Json<Receipt>, Undelivered> {
-    match app.nudge(body.into()).await {
+    match app.nudge(app.new_writer(), body.into()).await {
         Ok(receipt) => Ok(Json(receipt)),
         Err(error) => Err(Undelivered::new(&app, error).await),
     }
@@ -233,7 +233,7 @@ pub(crate) async fn respond<A: Agents>(
     State(app): Shared<A>,
     Body(answer): Body<Answer>,
 ) -> Result<Json<Answered>, Undelivered> {
-    match app.respond(answer).await {
+    match app.respond(app.new_writer(), answer).await {
         Ok(answered) => Ok(Json(answered)),
         Err(error) => Err(Undelivered::new(&app, error).await),
     }
@@ -243,7 +243,7 @@ pub(crate) async fn interrupt<A: Agents>(
     State(app): Shared<A>,
     Body(Nothing {}): Body<Nothing>,
 ) -> Result<Json<Delivered>, Failure> {
-    done(app.call(Request::Interrupt).await)
+    done(app.call(Request::Interrupt { writer: app.new_writer() }).await)
 }
 
 pub(crate) async fn configure<A: Agents>(
@@ -264,9 +264,11 @@ pub(crate) async fn resolve_stop<A: Agents>(
 pub(crate) async fn hook<A: Agents>(
     State(app): Shared<A>,
     Path(event): Path<String>,
+    headers: HeaderMap,
     Body(payload): Body<Value>,
 ) -> Result<Json<Value>, Failure> {
-    let printed = app.hook(HookCall { event, payload }).await?;
+    let token = hook_token(&headers)?;
+    let printed = app.hook(HookCall { token, event, payload }).await?;
     Ok(Json(printed.unwrap_or_else(|| json!({}))))
 }
 

@@ -589,6 +589,30 @@ pub(crate) enum ClientMessage {
 }
 
 impl ClientMessage {
+    /// Tells whether it can change nothing.
+    pub(crate) fn only_looks(&self) -> bool {
+        match self {
+            Self::ScreenRequest {}
+            | Self::StateRequest {}
+            | Self::AsksRequest {}
+            | Self::ExplainRequest {}
+            | Self::UsageRequest {}
+            | Self::Replay { .. }
+            | Self::Auth { .. }
+            | Self::Ping {}
+            | Self::Pong {} => true,
+            Self::Input { .. }
+            | Self::InputRaw { .. }
+            | Self::Keys { .. }
+            | Self::Resize(_)
+            | Self::Nudge(_)
+            | Self::Respond(_)
+            | Self::Interrupt {}
+            | Self::StopResolve(_)
+            | Self::Lock { .. } => false,
+        }
+    }
+
     /// Returns the number by which the client knows its input.
     pub(crate) fn id(&self) -> Option<u64> {
         match self {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use coop_api::{AgentId, Agents, Error, ErrorCode, Feed, Pulse, Reply, Request, Size, Tap};
+use coop_api::{AgentId, Agents, Error, ErrorCode, Feed, Pulse, Reply, Request, Size, Tap, Token};
 use coop_drivers::{Driver, Runtime, Watch};
 use coop_term::{Command, Exit, Ring, SpawnError};
 use serde_json::Value;
@@ -75,6 +75,8 @@ pub struct Prepared {
     pub watch: Vec<Watch>,
     /// What its control protocol is told first.
     pub opening: Vec<Value>,
+    /// What its hooks bring along; without it no hook is listened to.
+    pub hook_token: Option<Token>,
 }
 
 /// Who answers the questions a child asks its terminal.

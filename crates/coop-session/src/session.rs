@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use coop_api::{
     AgentState, AskId, Epoch, Error, ErrorCode, EventBody, Evidence, EvidenceSource, Lifecycle, Offset, Pulse, Seq,
-    StateChange,
+    StateChange, Token,
 };
 use coop_term::{Child, ChildEvent, Exit, FrameId, Output, Ring, Screen, SpawnError, Streams, Target, Wants};
 use rustix::process::Signal;
@@ -50,6 +50,8 @@ pub(crate) struct Session {
     pub(crate) deferred: Vec<Mail>,
     pub(crate) files: mpsc::Receiver<Seen>,
     pub(crate) log_paths: Option<LogPaths>,
+    /// What the hooks of this child bring along.
+    pub(crate) hook_token: Option<Token>,
     pub(crate) primed: (mpsc::Sender<Primed>, mpsc::Receiver<Primed>),
     ring: Arc<Ring>,
     published: Published,
@@ -121,6 +123,7 @@ impl Session {
             deferred: Vec::new(),
             files: mpsc::channel(1).1,
             log_paths: None,
+            hook_token: None,
             primed: mpsc::channel(8),
             ring,
             published,
@@ -211,6 +214,7 @@ impl Session {
             running.and_then(|running| running.drain_until),
             self.stop.as_ref().and_then(|(stop, _)| stop.deadline()),
             self.agent.as_ref().filter(|_| running.is_some()).and_then(Agent::deadline),
+            self.agent.as_ref().filter(|agent| agent.is_wanted()).and(self.lock.deadline()),
             idle,
         ]
         .into_iter()
@@ -224,6 +228,9 @@ impl Session {
             self.screen.end_frame();
             self.answer_queries();
             self.screen_changed();
+        }
+        if self.lock.expire(now) {
+            self.agent_goes_on();
         }
         self.agent_deadline(now);
         if let Some(running) = &mut self.child {
@@ -444,6 +451,7 @@ impl Session {
 
     fn told_exit(&mut self, exit: Exit) {
         self.exit = Some(exit);
+        self.hook_token = None;
         if !self.agent_exited(exit) {
             self.set_state(AgentState::Exited { code: exit.code, signal: exit.signal });
         }

@@ -2,13 +2,14 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use coop_api::Token;
 use coop_drivers::{Claude, Driver, Launch, Rules, Runtime, Setup};
 use coop_session::{AgentOptions, Prepared};
 use coop_term::{Command, Streams};
@@ -17,26 +18,17 @@ use serde_json::Value;
 use crate::cli::{RuntimeChoice, Serve};
 use crate::config::AgentConfig;
 use crate::hook;
-use crate::paths;
+use crate::leftovers::Folder;
+use crate::paths::private;
 
 /// How many of the last characters of a key the agent keeps to know it again.
 const KEY_TAIL: usize = 20;
-
-/// A folder for one sidecar's files, removed with it.
-pub(crate) struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Returns how to run the agent, if it is one that is known.
 pub(crate) fn agent(
     options: &Serve,
     config: AgentConfig,
     command: &Command,
-    hook_token: &str,
 ) -> anyhow::Result<Option<(AgentOptions, Folder)>> {
     if options.agent != "claude" {
         if options.runtime == Some(RuntimeChoice::Pipe) {
@@ -44,7 +36,7 @@ pub(crate) fn agent(
         }
         return Ok(None);
     }
-    let folder = Folder(private(paths::runtime_dir()?.join(std::process::id().to_string()))?);
+    let folder = Folder::make()?;
     let runtime = match options.runtime {
         Some(RuntimeChoice::Pipe) => Runtime::Pipe,
         Some(RuntimeChoice::Pty) | None => Runtime::Pty,
@@ -53,15 +45,11 @@ pub(crate) fn agent(
         Some(rules) => rules,
         None => Claude::rules()?,
     };
-    let launch = launch(options, runtime, command, config.settings, &folder.0)?;
-    let (command, token) = (command.clone(), hook_token.to_owned());
+    let launch = launch(options, runtime, command, config.settings, folder.path())?;
+    let command = command.clone();
     let runs_already = options.attach.is_some();
     let prepare = move || {
-        if runs_already {
-            Ok(watch_only(&launch, &command, &rules))
-        } else {
-            prepare(&launch, &command, &rules, &token)
-        }
+        if runs_already { Ok(watch_only(&launch, &command, &rules)) } else { prepare(&launch, &command, &rules) }
     };
     let agent = AgentOptions {
         prepare: Arc::new(prepare),
@@ -100,8 +88,8 @@ fn launch(
     })
 }
 
-/// Makes ready for one more child, with a conversation of its own.
-fn prepare(launch: &Launch, command: &Command, rules: &Rules, token: &str) -> io::Result<Prepared> {
+/// Makes ready for one more child, with a conversation of its own and a token for its hooks alone.
+fn prepare(launch: &Launch, command: &Command, rules: &Rules) -> io::Result<Prepared> {
     let launch = Launch { session_id: uuid::Uuid::new_v4().to_string(), ..launch.clone() };
     let driver = Claude::new(rules.clone(), &launch);
     let Setup { command: argv, env, files, watch, opening } = driver.setup(&launch);
@@ -110,19 +98,28 @@ fn prepare(launch: &Launch, command: &Command, rules: &Rules, token: &str) -> io
     }
     let mut argv = argv.into_iter().map(OsString::from);
     let mut command = Command { program: argv.next().unwrap_or_default(), args: argv.collect(), ..command.clone() };
-    command.env.push((hook::TOKEN.into(), Some(token.into())));
+    let token = uuid::Uuid::new_v4().simple().to_string();
+    command.env.push((hook::TOKEN.into(), Some(token.clone().into())));
     command.env.extend(env.into_iter().map(|(name, value)| (name.into(), Some(value.into()))));
     command.streams = match launch.runtime {
         Runtime::Pty => Streams::Terminal,
         Runtime::Pipe => Streams::Pipes,
     };
-    Ok(Prepared { command, driver: Box::new(driver), runtime: launch.runtime, watch, opening })
+    let hook_token = Some(Token::new(token).map_err(io::Error::other)?);
+    Ok(Prepared { command, driver: Box::new(driver), runtime: launch.runtime, watch, opening, hook_token })
 }
 
 /// Follows an agent that somebody else has started: all there is to go by is its screen.
 fn watch_only(launch: &Launch, command: &Command, rules: &Rules) -> Prepared {
     let driver = Box::new(Claude::new(rules.clone(), launch));
-    Prepared { command: command.clone(), driver, runtime: Runtime::Pty, watch: Vec::new(), opening: Vec::new() }
+    Prepared {
+        command: command.clone(),
+        driver,
+        runtime: Runtime::Pty,
+        watch: Vec::new(),
+        opening: Vec::new(),
+        hook_token: None,
+    }
 }
 
 fn argv(command: &Command) -> anyhow::Result<Vec<String>> {
@@ -163,13 +160,6 @@ fn config_dir(options: &Serve, cwd: &Path) -> anyhow::Result<PathBuf> {
         Some(dir) => Ok(PathBuf::from(dir)),
         None => Ok(home()?.join(".claude")),
     }
-}
-
-/// Makes a folder that only this user can look into.
-fn private(folder: PathBuf) -> anyhow::Result<PathBuf> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-    made.with_context(|| format!("cannot make {}", folder.display()))?;
-    Ok(folder)
 }
 
 fn write_private(path: &Path, content: &str) -> io::Result<()> {

@@ -8,10 +8,12 @@ mod command;
 mod config;
 mod driven;
 mod hook;
+mod leftovers;
 mod listen;
 mod oneshot;
 mod paths;
 mod serve;
+mod shield;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -24,6 +26,9 @@ fn main() -> ExitCode {
         // Before everything else: the agent waits for it.
         hook::run(event);
         return ExitCode::SUCCESS;
+    }
+    if let (None, Some(token)) = (&cli.sub, &cli.serve.auth_token) {
+        shield::hide_token(token);
     }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,

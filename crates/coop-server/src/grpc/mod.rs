@@ -234,13 +234,13 @@ impl<A: Agents> Coop for Service<A> {
     }
 
     async fn nudge(&self, request: Request<NudgeRequest>) -> Result<Response<NudgeResponse>, Status> {
-        let receipt = self.0.nudge(request.into_inner().into()).await.map_err(status)?;
+        let receipt = self.0.nudge(self.0.new_writer(), request.into_inner().into()).await.map_err(status)?;
         Ok(Response::new(receipt.into()))
     }
 
     async fn respond(&self, request: Request<RespondRequest>) -> Result<Response<RespondResponse>, Status> {
         let answer = agent::answer(request.into_inner()).map_err(status)?;
-        Ok(Response::new(self.0.respond(answer).await.map_err(status)?.into()))
+        Ok(Response::new(self.0.respond(self.0.new_writer(), answer).await.map_err(status)?.into()))
     }
 
     async fn stream_state(&self, _: Request<StreamStateRequest>) -> Result<Response<Self::StreamStateStream>, Status> {
@@ -270,7 +270,7 @@ impl<A: Agents> Coop for Service<A> {
     }
 
     async fn interrupt(&self, _: Request<InterruptRequest>) -> Result<Response<InterruptResponse>, Status> {
-        self.0.call(Ask::Interrupt).await.map_err(status)?;
+        self.0.call(Ask::Interrupt { writer: self.0.new_writer() }).await.map_err(status)?;
         Ok(Response::new(InterruptResponse {}))
     }
 

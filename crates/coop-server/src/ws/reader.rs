@@ -17,6 +17,7 @@ use super::writer::Order;
 use crate::app::App;
 use crate::body::is_object;
 use crate::error::mapping;
+use crate::peer::Peer;
 use crate::wire::{AsksBody, ClientMessage, ServerMessage, from_base64};
 
 /// A client silent for this long is asked whether it still lives; silent for as long again, it is taken for dead.
@@ -27,6 +28,7 @@ pub(super) async fn run<A: Agents>(
     stream: &mut SplitStream<WebSocket>,
     orders: mpsc::Sender<Order>,
     writer: WriterId,
+    peer: &Peer,
 ) {
     let mut asked = false;
     let mut deadline = Instant::now() + PING_AFTER;
@@ -54,14 +56,20 @@ pub(super) async fn run<A: Agents>(
             Message::Text(json) => match serde_json::from_str(&json) {
                 Ok(message) => {
                     id = ClientMessage::id(&message);
-                    handle(&app, message, writer).await
+                    match admit(&app, &message, peer).await {
+                        Ok(()) => handle(&app, message, writer).await,
+                        Err(error) => Err(error),
+                    }
                 }
                 Err(error) => {
                     id = serde_json::from_str(&json).ok().and_then(|message: Value| message["id"].as_u64());
                     Err(Error::bad_request(format!("the message is not one of docs/WEBSOCKET.md: {error}")))
                 }
             },
-            Message::Binary(bytes) => write(&app, writer, Input::Bytes(bytes), None).await,
+            Message::Binary(bytes) => match peer.check_may_steer(&app.config).await {
+                Ok(()) => write(&app, writer, Input::Bytes(bytes), None).await,
+                Err(error) => Err(error),
+            },
             // Reading on sends the answer to it, and then there is nothing more.
             Message::Close(_) => continue,
             Message::Ping(_) | Message::Pong(_) => continue,
@@ -97,6 +105,11 @@ async fn refuse(error: axum::Error, orders: &mpsc::Sender<Order>) {
     let _ = tokio::time::timeout(Duration::from_secs(1), told).await;
 }
 
+/// Lets a message through that only looks, or whose sender may do more.
+async fn admit<A: Agents>(app: &App<A>, message: &ClientMessage, peer: &Peer) -> Result<(), Error> {
+    if message.only_looks() { Ok(()) } else { peer.check_may_steer(&app.config).await }
+}
+
 async fn handle<A: Agents>(app: &App<A>, message: ClientMessage, writer: WriterId) -> Result<Option<Order>, Error> {
     let answer = match message {
         ClientMessage::Input { text, id } => return write(app, writer, Input::Bytes(text.into()), id).await,
@@ -111,10 +124,10 @@ async fn handle<A: Agents>(app: &App<A>, message: ClientMessage, writer: WriterI
             return Ok(Some(Order::Send(Message::Text(super::message::screen_text(&screen)))));
         }
         ClientMessage::StateRequest {} => ServerMessage::State(Box::new(app.agent_state().await?.into())),
-        ClientMessage::Nudge(nudge) => ServerMessage::Receipt(app.nudge(nudge.into()).await?),
-        ClientMessage::Respond(answer) => ServerMessage::Answered(app.respond(answer).await?),
+        ClientMessage::Nudge(nudge) => ServerMessage::Receipt(app.nudge(writer, nudge.into()).await?),
+        ClientMessage::Respond(answer) => ServerMessage::Answered(app.respond(writer, answer).await?),
         ClientMessage::Interrupt {} => {
-            app.call(Request::Interrupt).await?;
+            app.call(Request::Interrupt { writer }).await?;
             ServerMessage::Done
         }
         ClientMessage::StopResolve(body) => {

@@ -3,11 +3,13 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use coop_api::{AgentState, Error, ErrorCode, EventBody, Nudge, NudgeId, NudgeRequest, Receipt, Reply, Screen, When};
+use coop_api::{
+    AgentState, Error, ErrorCode, EventBody, Nudge, NudgeId, NudgeRequest, Receipt, Reply, Screen, When, WriterId,
+};
 use coop_drivers::{Refusal, View};
 
 use super::asks::refused;
-use super::perform::{Performance, Purpose};
+use super::perform::{Performance, Purpose, types};
 use super::{Agent, Effect, Now, ReplyTo};
 
 /// How long a message may be, in bytes.
@@ -26,6 +28,7 @@ pub(super) struct Nudges {
 }
 
 struct Waiting {
+    writer: WriterId,
     nudge: Nudge,
     text: String,
     began: Instant,
@@ -49,7 +52,14 @@ impl Nudges {
 
 impl Agent {
     /// Takes a message: delivers it, queues it or refuses it.
-    pub(crate) fn nudge(&mut self, request: NudgeRequest, reply: ReplyTo, screen: &Screen, now: &Now) -> Vec<Effect> {
+    pub(crate) fn nudge(
+        &mut self,
+        writer: WriterId,
+        request: NudgeRequest,
+        reply: ReplyTo,
+        screen: &Screen,
+        now: &Now,
+    ) -> Vec<Effect> {
         if let Err(error) = self.check_nudge(&request) {
             let _ = reply.send(Err(error));
             return Vec::new();
@@ -81,7 +91,7 @@ impl Agent {
             }
             When::Idle | When::Now => Some(reply),
         };
-        self.nudges.waiting.push_back(Waiting { nudge, text: request.message, began: now.instant, reply });
+        self.nudges.waiting.push_back(Waiting { writer, nudge, text: request.message, began: now.instant, reply });
         self.go_on(screen, now)
     }
 
@@ -166,6 +176,17 @@ impl Agent {
             let view = View { runtime: self.runtime, screen };
             match self.driver.deliver(&waiting.text, &view) {
                 Ok(steps) => {
+                    if types(&steps)
+                        && let Err(error) = now.check_lock(waiting.writer)
+                    {
+                        // Whoever has locked the terminal is typing: what can wait waits for them.
+                        if waiting.nudge.when == When::Idle {
+                            self.nudges.waiting.push_front(waiting);
+                            return None;
+                        }
+                        effects.push(self.undelivered(waiting, "writer_busy", error, now));
+                        continue;
+                    }
                     waiting.nudge.under_way = true;
                     self.nudges.under_way = Some(waiting.nudge.clone());
                     let purpose = Purpose::Nudge {
@@ -174,7 +195,7 @@ impl Agent {
                         reply: waiting.reply,
                         began: waiting.began,
                     };
-                    return Some(Performance::new(purpose, steps, self.state()));
+                    return Some(Performance::new(purpose, waiting.writer, steps, self.state()));
                 }
                 // Somebody is typing: what can wait waits for them.
                 Err(Refusal::Occupied(_)) if waiting.nudge.when == When::Idle => {

@@ -8,6 +8,7 @@ mod claude;
 mod cli;
 mod driven;
 mod examples;
+mod guard;
 mod hook;
 mod repository;
 mod sidecar;
