@@ -73,26 +73,32 @@ impl Agent {
             since: now.rfc3339(),
             under_way: false,
         };
-        let is_free = self.performance.is_none() && self.nudges.waiting.is_empty() && self.takes_messages();
-        let reply = match request.when {
-            When::Idle if !request.wait && !is_free => {
-                let receipt = Receipt {
-                    id: nudge.id.clone(),
-                    delivered: false,
-                    queued: true,
-                    confirmed_by: None,
-                    attempts: 0,
-                    ms: 0,
-                    state_before: self.state().as_str().to_owned(),
-                    reason: None,
-                };
-                let _ = reply.send(Ok(Reply::Receipt(receipt)));
-                None
-            }
-            When::Idle | When::Now => Some(reply),
-        };
-        self.nudges.waiting.push_back(Waiting { writer, nudge, text: request.message, began: now.instant, reply });
-        self.go_on(screen, now)
+        let (id, state_before) = (nudge.id.clone(), self.state().as_str().to_owned());
+        let waiting = Waiting { writer, nudge, text: request.message, began: now.instant, reply: Some(reply) };
+        self.nudges.waiting.push_back(waiting);
+        let effects = self.go_on(screen, now);
+        if request.when == When::Idle && !request.wait {
+            self.tell_queued(id, state_before);
+        }
+        effects
+    }
+
+    /// Tells whoever does not want to wait that the message does, if it does.
+    fn tell_queued(&mut self, id: NudgeId, state_before: String) {
+        let waiting = self.nudges.waiting.iter_mut().find(|waiting| waiting.nudge.id == id);
+        if let Some(reply) = waiting.and_then(|waiting| waiting.reply.take()) {
+            let receipt = Receipt {
+                id,
+                delivered: false,
+                queued: true,
+                confirmed_by: None,
+                attempts: 0,
+                ms: 0,
+                state_before,
+                reason: None,
+            };
+            let _ = reply.send(Ok(Reply::Receipt(receipt)));
+        }
     }
 
     fn check_nudge(&self, request: &NudgeRequest) -> Result<(), Error> {

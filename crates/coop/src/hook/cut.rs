@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn what_is_short_stays_as_it_is() {
-        let text = r#" {"a": "x\"}\\", "b": [1, {"c": null}], "d": {"e": "é漢👍 \ud83d\udc4d"}, "f": -1.5e3, "g": {}} "#;
+        let text =
+            r#" {"a": "x\"}\\", "b": [1, {"c": null}], "d": {"e": "é漢👍 \ud83d\udc4d"}, "f": -1.5e3, "g": {}} "#;
         for piece in 1..20 {
             assert_eq!(cut(text, piece), serde_json::from_str::<Value>(text).expect("it is JSON"));
         }
@@ -146,7 +147,7 @@ mod tests {
         // However the beginning shifts them, the cut comes between two.
         for unit in ["a", "é", "漢", "👍", r"\n", r"\ud83d\udc4d"] {
             for shift in 0..12 {
-                let long = format!("{}{}", "-".repeat(shift), unit.repeat(STRING));
+                let long = format!("{}{}", "-".repeat(shift), unit.repeat(STRING + 1));
                 let text = format!(r#"{{"tool": {{"output": "{long}"}}, "name": "x"}}"#);
                 let found = cut(&text, 1000);
                 assert_eq!(found["name"], "x");

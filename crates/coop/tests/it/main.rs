@@ -10,6 +10,7 @@ mod driven;
 mod examples;
 mod guard;
 mod hook;
+mod lock;
 mod repository;
 mod sidecar;
 mod tool;
