@@ -73,3 +73,16 @@ async fn run(script: &str, like: &coop_term::Command) -> std::io::Result<String>
     let text = String::from_utf8_lossy(&output).trim_end().to_owned();
     if status.success() { Ok(text) } else { Err(std::io::Error::other(format!("{status}; it printed {text:?}"))) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_script_has_the_environment_of_the_child() {
+        let env = vec![("HOME".into(), None), ("COOP".into(), Some("1".into()))];
+        let like = coop_term::Command { env, ..coop_term::Command::default() };
+        let prime = Prime { text: None, shell: vec!["echo ${HOME-none} $COOP".into()] };
+        assert_eq!(text(prime, &like).await, "none 1");
+    }
+}
