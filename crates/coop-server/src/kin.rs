@@ -123,9 +123,14 @@ fn has_open(pid: u32, name: &str) -> Option<bool> {
     for thread in threads.flatten() {
         match fs::read_dir(thread.path().join("fd")) {
             Ok(files) => {
-                let is_it = |file: fs::DirEntry| fs::read_link(file.path()).is_ok_and(|to| to.as_os_str() == name);
-                if files.flatten().any(is_it) {
-                    return Some(true);
+                for file in files.flatten() {
+                    match fs::read_link(file.path()) {
+                        Ok(to) if to.as_os_str() == name => return Some(true),
+                        Ok(_) => {}
+                        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                        // Root may list the files of a process that is closed to it, and not see what they are.
+                        Err(_) => told = None,
+                    }
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
