@@ -6,7 +6,7 @@ use std::mem;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
-use coop_api::{AskId, Capability, Error, ErrorCode, Reply, Request};
+use coop_api::{AskId, Capability, Error, ErrorCode, Reply, Request, WriterId};
 use coop_drivers::{Observation, Runtime, Say, StartSource, Watch};
 use coop_term::{Exit, SpawnError};
 use serde_json::Value;
@@ -51,6 +51,7 @@ impl Session {
         let (seen, files) = mpsc::channel(SEEN);
         self.log_paths = Some(watch::start(prepared.watch, now.wall, seen));
         self.files = files;
+        self.hook_token = prepared.hook_token;
         let (grace, stop) = (driven.idle_grace, driven.stop.clone());
         self.agent = Some(Agent::new(prepared.driver, prepared.runtime, grace, stop, transcript, &now));
         self.link = Linked::start(prepared.link);
@@ -72,7 +73,8 @@ impl Session {
     }
 
     fn now(&self) -> Now {
-        Now { instant: Instant::now(), wall: SystemTime::now(), screen: self.screen.seq() }
+        let instant = Instant::now();
+        Now { instant, wall: SystemTime::now(), screen: self.screen.seq(), lock: self.lock.held(instant) }
     }
 
     pub(crate) fn agent_deadline(&mut self, instant: Instant) {
@@ -118,7 +120,7 @@ impl Session {
     }
 
     /// Lets the agent's part do what has become possible.
-    fn agent_goes_on(&mut self) {
+    pub(crate) fn agent_goes_on(&mut self) {
         // A snapshot for every line of a log or pipe would cost more than the line.
         if self.agent.as_ref().is_some_and(Agent::is_wanted) {
             let now = self.now();
@@ -209,10 +211,10 @@ impl Session {
     fn begin_prime(&mut self, source: StartSource, hook: ReplyTo) {
         let prime = self.options.driven.as_ref().and_then(|driven| driven.start.prime(source)).cloned();
         let Some(prime) = prime else { return drop(hook.send(Ok(Reply::Hook(None)))) };
-        let cwd = self.options.command.cwd.clone();
+        let command = self.options.command.clone();
         let primed = self.primed.0.clone();
         tokio::spawn(async move {
-            let context = prime::text(prime, cwd).await;
+            let context = prime::text(prime, &command).await;
             // If the session is gone, so is the agent.
             let _ = primed.send(Primed { source, context, hook }).await;
         });
@@ -234,6 +236,16 @@ impl Session {
 
     /// Answers what is asked of an agent.
     pub(crate) fn ask_agent(&mut self, request: Request, reply: ReplyTo) {
+        if let Some(writer) = writer(&request) {
+            // Whoever holds the lock and asks this has not forgotten it.
+            let _ = self.lock.check(writer, Instant::now());
+        }
+        if let Request::Hook(call) = &request
+            && !self.hook_token.as_ref().is_some_and(|token| token.matches(call.token.expose()))
+        {
+            let why = "only the hooks of the agent that runs now may report here";
+            return drop(reply.send(Err(Error::new(ErrorCode::Unauthorized, why))));
+        }
         let now = self.now();
         let exited = self.child.is_none();
         let no_driver = self.no_driver();
@@ -266,9 +278,9 @@ impl Session {
                 }
                 Err(error) => return drop(reply.send(Err(error))),
             },
-            Request::Nudge(nudge) => agent.nudge(nudge, reply, &screen, &now),
-            Request::Respond(answer) => agent.respond(&answer, reply, &screen, &now),
-            Request::Interrupt => agent.interrupt(reply, &screen, &now),
+            Request::Nudge { writer, nudge } => agent.nudge(writer, nudge, reply, &screen, &now),
+            Request::Respond { writer, answer } => agent.respond(writer, &answer, reply, &screen, &now),
+            Request::Interrupt { writer } => agent.interrupt(writer, reply, &screen, &now),
             Request::Configure(settings) => agent.configure(&settings, reply, &screen, &now),
             Request::Hook(call) => agent.hook(&call, reply, &now),
             other => return drop(reply.send(Err(Error::internal(format!("{other:?} is not for an agent"))))),
@@ -280,17 +292,24 @@ impl Session {
 
 /// Tells whether a request needs an agent that runs.
 fn changes(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::Nudge(_) | Request::Respond(_) | Request::Interrupt | Request::Configure(_) | Request::ResolveStop(_)
-    )
+    writer(request).is_some() || matches!(request, Request::Configure(_) | Request::ResolveStop(_))
+}
+
+/// Returns who asks for something that may have to be typed.
+fn writer(request: &Request) -> Option<WriterId> {
+    match request {
+        Request::Nudge { writer, .. } | Request::Respond { writer, .. } | Request::Interrupt { writer } => {
+            Some(*writer)
+        }
+        _ => None,
+    }
 }
 
 /// Returns what an agent must be able to do for a request.
 fn needed(request: &Request) -> Option<Capability> {
     match request {
-        Request::Nudge(_) => Some(Capability::Nudge),
-        Request::Interrupt => Some(Capability::Interrupt),
+        Request::Nudge { .. } => Some(Capability::Nudge),
+        Request::Interrupt { .. } => Some(Capability::Interrupt),
         Request::ResolveStop(_) => Some(Capability::StopGate),
         Request::Usage => Some(Capability::Usage),
         Request::Transcript => Some(Capability::Transcript),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use coop_api::{AgentId, Agents, Error, ErrorCode, Feed, Pulse, Reply, Request, Size, Tap};
+use coop_api::{AgentId, Agents, Error, ErrorCode, Feed, Pulse, Reply, Request, Size, Tap, Token};
 use coop_drivers::{Driver, Link, Runtime, Say, Watch};
 use coop_term::{Command, Exit, Ring, SpawnError};
 use tokio::runtime;
@@ -80,6 +80,8 @@ pub struct Prepared {
     pub link: Link,
     /// What its protocol is told first.
     pub opening: Vec<Say>,
+    /// What its hooks bring along; without it no hook is listened to.
+    pub hook_token: Option<Token>,
 }
 
 /// Who answers the questions a child asks its terminal.

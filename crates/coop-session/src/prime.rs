@@ -1,6 +1,5 @@
 //! What an agent is told when it begins: text, and what scripts print.
 
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -39,10 +38,10 @@ impl StartConfig {
 }
 
 /// Returns the text of a prime; a script that fails or takes too long adds a line that says so.
-pub(crate) async fn text(prime: Prime, cwd: Option<PathBuf>) -> String {
+pub(crate) async fn text(prime: Prime, like: &coop_term::Command) -> String {
     let mut parts: Vec<String> = prime.text.into_iter().collect();
     for script in &prime.shell {
-        match tokio::time::timeout(LIMIT, run(script, cwd.as_ref())).await {
+        match tokio::time::timeout(LIMIT, run(script, like)).await {
             Ok(Ok(output)) => parts.push(output),
             Ok(Err(error)) => parts.push(format!("(a start script failed: {error})")),
             Err(_) => parts.push(format!("(a start script took more than {} s)", LIMIT.as_secs())),
@@ -52,10 +51,17 @@ pub(crate) async fn text(prime: Prime, cwd: Option<PathBuf>) -> String {
     parts.join("\n")
 }
 
-async fn run(script: &str, cwd: Option<&PathBuf>) -> std::io::Result<String> {
+/// Runs a script with the child's folder and environment, in which there is none of our secrets.
+async fn run(script: &str, like: &coop_term::Command) -> std::io::Result<String> {
     let mut command = Command::new("bash");
     command.arg("-c").arg(script).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
-    if let Some(cwd) = cwd {
+    for (name, value) in &like.env {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    if let Some(cwd) = &like.cwd {
         command.current_dir(cwd);
     }
     let mut child = command.spawn()?;
@@ -66,4 +72,17 @@ async fn run(script: &str, cwd: Option<&PathBuf>) -> std::io::Result<String> {
     let status = child.wait().await?;
     let text = String::from_utf8_lossy(&output).trim_end().to_owned();
     if status.success() { Ok(text) } else { Err(std::io::Error::other(format!("{status}; it printed {text:?}"))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_script_has_the_environment_of_the_child() {
+        let env = vec![("HOME".into(), None), ("COOP".into(), Some("1".into()))];
+        let like = coop_term::Command { env, ..coop_term::Command::default() };
+        let prime = Prime { text: None, shell: vec!["echo ${HOME-none} $COOP".into()] };
+        assert_eq!(text(prime, &like).await, "none 1");
+    }
 }

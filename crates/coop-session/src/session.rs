@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Instant, SystemTime};
 
-use coop_api::{AgentState, AskId, Epoch, EventBody, Evidence, EvidenceSource, Offset, Pulse, Seq, StateChange};
+use coop_api::{AgentState, AskId, Epoch, EventBody, Evidence, EvidenceSource, Offset, Pulse, Seq, StateChange, Token};
 use coop_term::{ChildEvent, Exit, FrameId, Ring, Screen, SpawnError, Target, Wants};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep_until;
@@ -42,6 +42,8 @@ pub(crate) struct Session {
     pub(crate) deferred: Vec<Mail>,
     pub(crate) files: mpsc::Receiver<Seen>,
     pub(crate) log_paths: Option<LogPaths>,
+    /// What the hooks of this child bring along.
+    pub(crate) hook_token: Option<Token>,
     /// The agent's protocol, where that is not its standard input and output.
     pub(crate) link: Option<Linked>,
     companion: Option<Companion>,
@@ -99,6 +101,7 @@ impl Session {
             deferred: Vec::new(),
             files: mpsc::channel(1).1,
             log_paths: None,
+            hook_token: None,
             link: None,
             companion: None,
             guard: None,
@@ -202,6 +205,7 @@ impl Session {
             running.and_then(|running| running.drain_until),
             self.stop.as_ref().and_then(|(stop, _)| stop.deadline()),
             self.agent.as_ref().filter(|_| running.is_some()).and_then(Agent::deadline),
+            self.agent.as_ref().filter(|agent| agent.is_wanted()).and(self.lock.deadline()),
             idle,
         ]
         .into_iter()
@@ -215,6 +219,9 @@ impl Session {
             self.screen.end_frame();
             self.answer_queries();
             self.screen_changed();
+        }
+        if self.lock.expire(now) {
+            self.agent_goes_on();
         }
         self.agent_deadline(now);
         if let Some(running) = &mut self.child {

@@ -2,14 +2,15 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use coop_api::Token;
 use coop_drivers::{Known, Launch, Link, Rules, Runtime, Setup, UNKNOWN, Variables};
 use coop_session::{AgentOptions, Prepared};
 use coop_term::{Command, Streams};
@@ -18,16 +19,8 @@ use serde_json::Value;
 use crate::cli::Serve;
 use crate::config::AgentConfig;
 use crate::hook;
-use crate::paths;
-
-/// A folder for one sidecar's files, removed with it.
-pub(crate) struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use crate::leftovers::Folder;
+use crate::paths::private;
 
 /// What is run and as what.
 pub(crate) struct Chosen {
@@ -74,7 +67,6 @@ pub(crate) fn agent(
     chosen: &Chosen,
     config: AgentConfig,
     command: &Command,
-    hook_token: &str,
 ) -> anyhow::Result<Option<(AgentOptions, Folder)>> {
     let (known, program_at) = match chosen.known {
         Some(known) => known,
@@ -82,23 +74,23 @@ pub(crate) fn agent(
         None if config.rules.is_some() => (&UNKNOWN, 0),
         None => return Ok(None),
     };
-    let folder = Folder(private(paths::runtime_dir()?.join(std::process::id().to_string()))?);
+    let folder = Folder::make()?;
     let rules = match config.rules {
         Some(rules) => rules,
         None => known.rules()?,
     };
-    let launch = launch(options, known, program_at, command, config.settings, &folder.0)?;
+    let launch = launch(options, known, program_at, command, config.settings, folder.path())?;
     if options.attach.is_none() {
         // What is wrong is better said before anything runs.
         (known.new)(rules.clone(), &launch).setup(&launch)?;
     }
-    let (command, token) = (command.clone(), hook_token.to_owned());
+    let command = command.clone();
     let runs_already = options.attach.is_some();
     let prepare = move || {
         if runs_already {
             Ok(watch_only(known, &launch, &command, &rules))
         } else {
-            prepare(known, &launch, &command, &rules, &token)
+            prepare(known, &launch, &command, &rules)
         }
     };
     let agent = AgentOptions {
@@ -158,8 +150,8 @@ fn named(launch: &Launch, path: &str) -> bool {
     launch.command.iter().any(|word| word.ends_with(path))
 }
 
-/// Makes ready for one more child, with a conversation of its own.
-fn prepare(known: &Known, launch: &Launch, command: &Command, rules: &Rules, token: &str) -> io::Result<Prepared> {
+/// Makes ready for one more child, with a conversation of its own and a token for its hooks alone.
+fn prepare(known: &Known, launch: &Launch, command: &Command, rules: &Rules) -> io::Result<Prepared> {
     let launch = Launch {
         session_id: uuid::Uuid::new_v4().to_string(),
         secret: uuid::Uuid::new_v4().simple().to_string(),
@@ -174,12 +166,14 @@ fn prepare(known: &Known, launch: &Launch, command: &Command, rules: &Rules, tok
     }
     let companion = companion.map(|companion| with(command, companion.command, companion.env));
     let mut command = with(command, argv, env);
-    command.env.push((hook::TOKEN.into(), Some(token.into())));
+    let token = uuid::Uuid::new_v4().simple().to_string();
+    command.env.push((hook::TOKEN.into(), Some(token.clone().into())));
     command.streams = match link {
         Link::Pipe => Streams::Pipes,
         Link::None | Link::Socket { .. } | Link::Http { .. } => Streams::Terminal,
     };
-    Ok(Prepared { command, driver, runtime: launch.runtime, watch, companion, link, opening })
+    let hook_token = Some(Token::new(token).map_err(io::Error::other)?);
+    Ok(Prepared { command, driver, runtime: launch.runtime, watch, companion, link, opening, hook_token })
 }
 
 /// Returns a command with other words and more variables.
@@ -205,6 +199,7 @@ fn watch_only(known: &Known, launch: &Launch, command: &Command, rules: &Rules) 
         companion: None,
         link: Link::None,
         opening: Vec::new(),
+        hook_token: None,
     }
 }
 
@@ -221,13 +216,6 @@ fn isolated(home: &str, known: &Known, cwd: &Path) -> anyhow::Result<String> {
     };
     let name: String = cwd.to_string_lossy().chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
     text(&private(state.join("coop/isolated").join(known.name).join(name))?)
-}
-
-/// Makes a folder that only this user can look into.
-fn private(folder: PathBuf) -> anyhow::Result<PathBuf> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-    made.with_context(|| format!("cannot make {}", folder.display()))?;
-    Ok(folder)
 }
 
 fn write_private(path: &Path, content: &str) -> io::Result<()> {

@@ -10,10 +10,12 @@ mod doctor;
 mod driven;
 mod guard;
 mod hook;
+mod leftovers;
 mod listen;
 mod oneshot;
 mod paths;
 mod serve;
+mod shield;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -30,6 +32,9 @@ fn main() -> ExitCode {
     if let Some(Sub::Guard { leaders }) = &cli.sub {
         guard::run(leaders);
         return ExitCode::SUCCESS;
+    }
+    if let (None, Some(token)) = (&cli.sub, &cli.serve.auth_token) {
+        shield::hide_token(token);
     }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,

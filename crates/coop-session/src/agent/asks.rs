@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use coop_api::{
     AgentState, Answer, Ask, AskChange, AskChannel, AskId, Error, ErrorCode, EventBody, Evidence, EvidenceSource,
-    Reply, Screen,
+    Reply, Screen, WriterId,
 };
 use coop_drivers::{AskDraft, Meaning, Reach, Refusal, Signal, Verdict, View};
 use serde_json::Value;
@@ -211,7 +211,14 @@ impl Agent {
     }
 
     /// Answers an ask.
-    pub(crate) fn respond(&mut self, answer: &Answer, reply: ReplyTo, screen: &Screen, now: &Now) -> Vec<Effect> {
+    pub(crate) fn respond(
+        &mut self,
+        writer: WriterId,
+        answer: &Answer,
+        reply: ReplyTo,
+        screen: &Screen,
+        now: &Now,
+    ) -> Vec<Effect> {
         let steps = self.find(answer).and_then(|at| {
             let open = &self.asks.open[at];
             let view = View { runtime: self.runtime, screen };
@@ -226,7 +233,7 @@ impl Agent {
         match steps {
             Ok((ask, via, steps)) => {
                 let purpose = Purpose::Answer { ask, via, answer: describe(answer), reply };
-                self.perform(Performance::new(purpose, steps, self.state()), screen, now)
+                self.perform(Performance::new(purpose, writer, steps, self.state()), screen, now)
             }
             Err(error) => {
                 let _ = reply.send(Err(error));

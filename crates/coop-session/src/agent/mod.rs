@@ -16,6 +16,7 @@ use bytes::Bytes;
 use coop_api::{
     AgentReport, AgentState, AskChange, AskKind, Capability, Error, ErrorCode, EventBody, Evidence, Explanation,
     FaultReport, Heard, Lifecycle, Reply, Role, Screen, Seq, StateChange, ToolPhase, ToolUse, Turn, TurnOutcome,
+    WriterId,
 };
 use coop_drivers::{
     Arbiter, Change, Driver, Expected, Meaning, Observation, Runtime, Say, Signal, StartSource, Verdict,
@@ -27,6 +28,7 @@ pub use self::gate::{StopConfig, StopMode};
 use self::nudges::Nudges;
 use self::perform::Performance;
 use self::usage::UsageBook;
+use crate::lock::Held;
 
 /// How many signals an explanation goes back.
 const HEARD: usize = 200;
@@ -86,9 +88,16 @@ pub(crate) struct Now {
     pub(crate) instant: Instant,
     pub(crate) wall: SystemTime,
     pub(crate) screen: Seq,
+    /// Who alone may type, if somebody has locked the terminal.
+    pub(crate) lock: Option<Held>,
 }
 
 impl Now {
+    /// Lets a writer type, unless another one has locked the terminal.
+    pub(crate) fn check_lock(&self, writer: WriterId) -> Result<(), Error> {
+        self.lock.map_or(Ok(()), |held| held.check(writer, self.instant))
+    }
+
     pub(crate) fn millis(&self) -> u64 {
         self.wall.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
     }
@@ -429,7 +438,7 @@ mod tests {
 
     #[test]
     fn a_conversation_that_is_resumed_counts_and_is_not_told_again() {
-        let now = Now { instant: Instant::now(), wall: SystemTime::now(), screen: Seq(1) };
+        let now = Now { instant: Instant::now(), wall: SystemTime::now(), screen: Seq(1), lock: None };
         let claude = Known::by_name("claude").expect("a known agent");
         let driver = (claude.new)(claude.rules().expect("rules"), &Launch::default());
         let mut agent = Agent::new(driver, Runtime::Pty, Duration::ZERO, StopConfig::default(), None, &now);

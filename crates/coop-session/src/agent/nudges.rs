@@ -3,11 +3,13 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use coop_api::{AgentState, Error, ErrorCode, EventBody, Nudge, NudgeId, NudgeRequest, Receipt, Reply, Screen, When};
+use coop_api::{
+    AgentState, Error, ErrorCode, EventBody, Nudge, NudgeId, NudgeRequest, Receipt, Reply, Screen, When, WriterId,
+};
 use coop_drivers::{Refusal, View};
 
 use super::asks::refused;
-use super::perform::{Performance, Purpose};
+use super::perform::{Performance, Purpose, types};
 use super::{Agent, Effect, Now, ReplyTo};
 
 /// How long a message may be, in bytes.
@@ -26,6 +28,7 @@ pub(super) struct Nudges {
 }
 
 struct Waiting {
+    writer: WriterId,
     nudge: Nudge,
     text: String,
     began: Instant,
@@ -49,7 +52,14 @@ impl Nudges {
 
 impl Agent {
     /// Takes a message: delivers it, queues it or refuses it.
-    pub(crate) fn nudge(&mut self, request: NudgeRequest, reply: ReplyTo, screen: &Screen, now: &Now) -> Vec<Effect> {
+    pub(crate) fn nudge(
+        &mut self,
+        writer: WriterId,
+        request: NudgeRequest,
+        reply: ReplyTo,
+        screen: &Screen,
+        now: &Now,
+    ) -> Vec<Effect> {
         if let Err(error) = self.check_nudge(&request) {
             let _ = reply.send(Err(error));
             return Vec::new();
@@ -63,26 +73,32 @@ impl Agent {
             since: now.rfc3339(),
             under_way: false,
         };
-        let is_free = self.performance.is_none() && self.nudges.waiting.is_empty() && self.takes_messages();
-        let reply = match request.when {
-            When::Idle if !request.wait && !is_free => {
-                let receipt = Receipt {
-                    id: nudge.id.clone(),
-                    delivered: false,
-                    queued: true,
-                    confirmed_by: None,
-                    attempts: 0,
-                    ms: 0,
-                    state_before: self.state().as_str().to_owned(),
-                    reason: None,
-                };
-                let _ = reply.send(Ok(Reply::Receipt(receipt)));
-                None
-            }
-            When::Idle | When::Now => Some(reply),
-        };
-        self.nudges.waiting.push_back(Waiting { nudge, text: request.message, began: now.instant, reply });
-        self.go_on(screen, now)
+        let (id, state_before) = (nudge.id.clone(), self.state().as_str().to_owned());
+        let waiting = Waiting { writer, nudge, text: request.message, began: now.instant, reply: Some(reply) };
+        self.nudges.waiting.push_back(waiting);
+        let effects = self.go_on(screen, now);
+        if request.when == When::Idle && !request.wait {
+            self.tell_queued(id, state_before);
+        }
+        effects
+    }
+
+    /// Tells whoever does not want to wait that the message does, if it does.
+    fn tell_queued(&mut self, id: NudgeId, state_before: String) {
+        let waiting = self.nudges.waiting.iter_mut().find(|waiting| waiting.nudge.id == id);
+        if let Some(reply) = waiting.and_then(|waiting| waiting.reply.take()) {
+            let receipt = Receipt {
+                id,
+                delivered: false,
+                queued: true,
+                confirmed_by: None,
+                attempts: 0,
+                ms: 0,
+                state_before,
+                reason: None,
+            };
+            let _ = reply.send(Ok(Reply::Receipt(receipt)));
+        }
     }
 
     fn check_nudge(&self, request: &NudgeRequest) -> Result<(), Error> {
@@ -166,6 +182,17 @@ impl Agent {
             let view = View { runtime: self.runtime, screen };
             match self.driver.deliver(&waiting.text, &view) {
                 Ok(steps) => {
+                    if types(&steps)
+                        && let Err(error) = now.check_lock(waiting.writer)
+                    {
+                        // Whoever has locked the terminal is typing: what can wait waits for them.
+                        if waiting.nudge.when == When::Idle {
+                            self.nudges.waiting.push_front(waiting);
+                            return None;
+                        }
+                        effects.push(self.undelivered(waiting, "writer_busy", error, now));
+                        continue;
+                    }
                     waiting.nudge.under_way = true;
                     self.nudges.under_way = Some(waiting.nudge.clone());
                     let purpose = Purpose::Nudge {
@@ -174,7 +201,7 @@ impl Agent {
                         reply: waiting.reply,
                         began: waiting.began,
                     };
-                    return Some(Performance::new(purpose, steps, self.state()));
+                    return Some(Performance::new(purpose, waiting.writer, steps, self.state()));
                 }
                 // Somebody is typing: what can wait waits for them.
                 Err(Refusal::Occupied(_)) if waiting.nudge.when == When::Idle => {

@@ -6,6 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use coop_api::{
     AgentState, Answered, Ask, AskId, AskKind, Error, ErrorCode, EvidenceSource, NudgeId, Receipt, Reply, Screen,
+    WriterId,
 };
 use coop_drivers::{Expected, Say, Step, View};
 
@@ -15,6 +16,7 @@ use super::{Agent, Effect, Now, ReplyTo};
 /// Something that is done to the agent, step by step.
 pub(super) struct Performance {
     purpose: Purpose,
+    writer: WriterId,
     steps: VecDeque<Step>,
     waiting: Waiting,
     /// What showed that the last expectation held.
@@ -64,9 +66,10 @@ enum Waiting {
 }
 
 impl Performance {
-    pub(super) fn new(purpose: Purpose, steps: Vec<Step>, state: &AgentState) -> Self {
+    pub(super) fn new(purpose: Purpose, writer: WriterId, steps: Vec<Step>, state: &AgentState) -> Self {
         Self {
             purpose,
+            writer,
             steps: steps.into(),
             waiting: Waiting::Nothing,
             proof: None,
@@ -93,7 +96,7 @@ impl Performance {
     /// Notes what may be the proof that is waited for.
     pub(super) fn prove(&mut self, proof: Expected, detail: &str, prompt: Option<&str>) {
         // A dialog that changes while an answer is typed into it has not taken the answer yet.
-        if proof == Expected::AskGone && self.steps.iter().any(|step| matches!(step, Step::Type(_))) {
+        if proof == Expected::AskGone && types(&self.steps) {
             return;
         }
         let expected = self.steps.iter().any(|step| matches!(step, Step::Expect { what, .. } if *what == proof))
@@ -116,18 +119,23 @@ impl Performance {
 impl Agent {
     /// Tells whether keys are being typed that nobody's may come between.
     pub(crate) fn is_typing(&self) -> bool {
-        self.performance.as_ref().is_some_and(|performance| {
-            performance.attempts == 0 && performance.steps.iter().any(|step| matches!(step, Step::Type(_)))
-        })
+        self.performance.as_ref().is_some_and(|performance| performance.attempts == 0 && types(&performance.steps))
     }
 
+    /// Begins what somebody wants, unless it has to be typed and another has locked the terminal.
     pub(super) fn perform(&mut self, performance: Performance, screen: &Screen, now: &Now) -> Vec<Effect> {
+        if types(&performance.steps)
+            && let Err(error) = now.check_lock(performance.writer)
+        {
+            performance.fail(&error);
+            return Vec::new();
+        }
         self.performance = Some(performance);
         self.go_on(screen, now)
     }
 
     /// Interrupts the agent.
-    pub(crate) fn interrupt(&mut self, reply: ReplyTo, screen: &Screen, now: &Now) -> Vec<Effect> {
+    pub(crate) fn interrupt(&mut self, writer: WriterId, reply: ReplyTo, screen: &Screen, now: &Now) -> Vec<Effect> {
         if let Some(error) = self.performing() {
             let _ = reply.send(Err(error));
             return Vec::new();
@@ -146,7 +154,7 @@ impl Agent {
             }
         }
         let steps = self.driver.interrupt(&View { runtime: self.runtime, screen });
-        self.perform(Performance::new(Purpose::Interrupt { reply }, steps, self.state()), screen, now)
+        self.perform(Performance::new(Purpose::Interrupt { reply }, writer, steps, self.state()), screen, now)
     }
 
     /// Changes settings of the agent.
@@ -164,7 +172,9 @@ impl Agent {
         match self.driver.configure(settings, &View { runtime: self.runtime, screen }) {
             Ok(steps) => {
                 let purpose = Purpose::Configure { reply };
-                self.perform(Performance::new(purpose, steps, self.state()), screen, now)
+                // Settings are nobody's typing: they go over the protocol.
+                let performance = Performance::new(purpose, WriterId::default(), steps, self.state());
+                self.perform(performance, screen, now)
             }
             Err(refusal) => {
                 let _ = reply.send(Err(super::asks::refused(refusal)));
@@ -211,8 +221,9 @@ impl Agent {
                     return Progress::Waits;
                 }
                 Waiting::Proof { what, retry, within, .. } => {
-                    // Enter at a dialog would choose something: only at a prompt is it pressed again.
-                    match retry.filter(|_| self.takes_messages()) {
+                    // Enter at a dialog would choose something: only at a prompt is it pressed again, and not for
+                    // somebody who has locked the terminal meanwhile.
+                    match retry.filter(|_| self.takes_messages() && now.check_lock(performance.writer).is_ok()) {
                         Some(keys) => {
                             performance.attempts += 1;
                             effects.push(Effect::Type(keys));
@@ -290,6 +301,11 @@ impl Agent {
             }
         }
     }
+}
+
+/// Tells whether anything is typed in these steps.
+pub(super) fn types<'a>(steps: impl IntoIterator<Item = &'a Step>) -> bool {
+    steps.into_iter().any(|step| matches!(step, Step::Type(_)))
 }
 
 enum Progress {

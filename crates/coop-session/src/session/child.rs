@@ -116,6 +116,7 @@ impl Session {
 
     fn told_exit(&mut self, exit: Exit) {
         self.exit = Some(exit);
+        self.hook_token = None;
         if !self.agent_exited(exit) {
             self.set_state(AgentState::Exited { code: exit.code, signal: exit.signal });
         }
