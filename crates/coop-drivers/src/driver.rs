@@ -31,8 +31,11 @@ pub trait Driver: Send {
     /// Returns what a hook prints to tell an agent that begins what it should know.
     fn start_reply(&self, source: StartSource, context: &str) -> Option<Value>;
 
+    /// Tells whether the turn is over and more of what was said and done in it is still to be told.
+    fn is_behind(&self) -> bool;
+
     /// Returns how a setting of the running agent is changed; nothing if that cannot be done.
-    fn configure(&self, settings: &coop_api::Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
+    fn configure(&mut self, settings: &coop_api::Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
 }
 
 /// How the agent is run.
@@ -170,7 +173,7 @@ pub enum Step {
 }
 
 /// What proves that something took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// The agent began a turn.
     TurnBegan,
@@ -178,6 +181,8 @@ pub enum Expected {
     AskGone,
     /// The agent is idle.
     Idle,
+    /// The agent replied to this request.
+    Reply(String),
 }
 
 /// What an agent is told that wants to end its turn.

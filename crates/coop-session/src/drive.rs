@@ -214,6 +214,10 @@ impl Session {
 
     /// Answers what is asked of an agent.
     pub(crate) fn ask_agent(&mut self, request: Request, reply: ReplyTo) {
+        if matches!(request, Request::Hook(_)) {
+            // What the agent said before it ran its hook comes first.
+            self.drain_pipe();
+        }
         let now = self.now();
         let exited = self.child.is_none();
         let no_driver = self.no_driver();

@@ -146,7 +146,9 @@ impl Session {
                     self.read();
                 }
                 Wake::Writable => self.write(),
-                Wake::PipeReadable => self.read_pipe(),
+                Wake::PipeReadable => {
+                    self.read_pipe();
+                }
                 Wake::PipeWritable => self.write_pipe(),
                 Wake::Seen(seen) => self.file_changed(seen),
                 Wake::HookGone(ask) => self.hook_gone(&ask),
@@ -351,9 +353,9 @@ impl Session {
         }
     }
 
-    /// Reads the lines an agent writes to its pipe.
-    fn read_pipe(&mut self) {
-        let Some(running) = &mut self.child else { return };
+    /// Reads the lines an agent writes to its pipe, but not for long, and returns how much that was.
+    fn read_pipe(&mut self) -> usize {
+        let Some(running) = &mut self.child else { return 0 };
         let mut taken = 0;
         while taken < BATCH && !running.pipe_at_end {
             match running.child.read_pipe(&mut self.buffer) {
@@ -365,8 +367,22 @@ impl Session {
                 Output::End => running.pipe_at_end = true,
             }
         }
-        self.last_activity = Instant::now();
-        self.take_pipe_lines();
+        if taken > 0 {
+            self.last_activity = Instant::now();
+            self.take_pipe_lines();
+        }
+        taken
+    }
+
+    /// Takes in what an agent has written to its pipe before something else that is heard of it now.
+    pub(crate) fn drain_pipe(&mut self) {
+        let mut taken = 0;
+        while taken < LAST_WORDS {
+            match self.read_pipe() {
+                0 => return,
+                more => taken += more,
+            }
+        }
     }
 
     pub(crate) fn write_pipe(&mut self) {
@@ -428,6 +444,7 @@ impl Session {
     }
 
     fn finish_child(&mut self) {
+        self.drain_pipe();
         let Some(running) = self.child.take() else { return };
         if self.stop.is_some() {
             // The others of its session had their chance; the leader is not reaped yet, so the number is still its own.
