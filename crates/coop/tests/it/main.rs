@@ -10,5 +10,6 @@ mod driven;
 mod examples;
 mod hook;
 mod repository;
+mod runtimes;
 mod sidecar;
 mod tool;
