@@ -114,7 +114,8 @@ impl Arbiter {
             | Meaning::Said(_)
             | Meaning::Tool(_)
             | Meaning::Wrote(_)
-            | Meaning::Used { .. } => Verdict::Noted,
+            | Meaning::Used { .. }
+            | Meaning::Replied { .. } => Verdict::Noted,
         }
     }
 

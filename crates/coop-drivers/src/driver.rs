@@ -42,8 +42,13 @@ pub trait Driver: Send {
     /// Returns what a hook prints to tell an agent that begins what it should know.
     fn start_reply(&self, source: StartSource, context: &str) -> Option<Value>;
 
+    /// Tells whether the turn is over and more of what was said and done in it is still to be told.
+    fn is_behind(&self) -> bool {
+        false
+    }
+
     /// Returns how a setting of the running agent is changed; nothing if that cannot be done.
-    fn configure(&self, settings: &coop_api::Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
+    fn configure(&mut self, settings: &coop_api::Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
 }
 
 /// How the agent is run.
@@ -305,7 +310,7 @@ pub enum Step {
 }
 
 /// What proves that something took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// The agent began a turn.
     TurnBegan,
@@ -313,6 +318,8 @@ pub enum Expected {
     AskGone,
     /// The agent is idle.
     Idle,
+    /// The agent replied to this request.
+    Reply(String),
 }
 
 /// What an agent is told that wants to end its turn.

@@ -83,6 +83,15 @@ pub enum Meaning {
         id: String,
         /// What it used.
         usage: Usage,
+        /// When it was made, in milliseconds since 1970, if that is known.
+        at: Option<u64>,
+    },
+    /// The agent replied to a request of ours.
+    Replied {
+        /// The request's name.
+        request: String,
+        /// Why it does not do it.
+        error: Option<String>,
     },
 }
 
@@ -106,6 +115,8 @@ impl Meaning {
             Self::Tool(_) => "tool",
             Self::Wrote(_) => "artifact",
             Self::Used { .. } => "usage",
+            Self::Replied { error: None, .. } => "done",
+            Self::Replied { error: Some(_), .. } => "refused",
         }
     }
 }

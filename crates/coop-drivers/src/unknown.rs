@@ -90,7 +90,7 @@ impl Driver for Unknown {
         None
     }
 
-    fn configure(&self, _: &Configure, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
+    fn configure(&mut self, _: &Configure, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
         Err(no_driver())
     }
 }

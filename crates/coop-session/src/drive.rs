@@ -246,6 +246,10 @@ impl Session {
             let why = "only the hooks of the agent that runs now may report here";
             return drop(reply.send(Err(Error::new(ErrorCode::Unauthorized, why))));
         }
+        if matches!(request, Request::Hook(_)) {
+            // What the agent said before it ran its hook comes first.
+            self.drain_pipe();
+        }
         let now = self.now();
         let exited = self.child.is_none();
         let no_driver = self.no_driver();

@@ -16,20 +16,35 @@ impl Claude {
         let message = &line["message"];
         let mut meanings = Vec::new();
         if kind == "assistant" {
-            meanings.extend(content::used(message));
+            meanings.extend(content::used(message, written_at(line)));
         }
-        // What was there before is history, what a sub-agent says is not the agent's state, and over pipes the protocol
-        // tells all but the tokens.
-        if !past && let Some(prompt) = self.prompt_in(line) {
+        // What was there before is history.
+        if past {
+            return meanings.into_iter().map(signal).collect();
+        }
+        let of_subagent = line["isSidechain"] == true;
+        if let Some(prompt) = self.prompt_in(line) {
             prompt.clone_into(&mut self.last_prompt);
+            if self.runtime == Runtime::Pipe {
+                meanings.push(content::prompted(prompt.to_owned()));
+            }
         }
-        let is_news = !past && self.runtime == Runtime::Pty && line["isSidechain"] != true && !self.is_stale(line);
-        if is_news && let Some(meaning) = self.turn_goes_on(line).or_else(|| self.turn_end(line)) {
-            meanings.push(meaning);
+        // Over pipes the protocol tells the rest, but for what sub-agents say. That is not the agent's state.
+        let in_terminal = self.runtime == Runtime::Pty;
+        let tells_state = in_terminal && !of_subagent && !self.is_stale(line);
+        if tells_state {
+            meanings.extend(self.turn_goes_on(line));
         }
-        let tells_content = !past && self.runtime == Runtime::Pty && line["isMeta"] != true;
-        if tells_content && matches!(kind, "user" | "assistant") {
-            meanings.extend(self.blocks(message, line["agentId"].as_str()));
+        if (in_terminal || of_subagent) && line["isMeta"] != true && matches!(kind, "user" | "assistant") {
+            meanings.extend(self.blocks(line, line["agentId"].as_str()));
+        }
+        // The first lines of a new log may have another order: what it says last is waited for, whatever stands before it.
+        if !of_subagent && ends_turn(line) {
+            self.behind.ended();
+        }
+        // What was said and done in a turn is told before its end.
+        if tells_state {
+            meanings.extend(self.turn_end(line));
         }
         meanings.into_iter().map(signal).collect()
     }
@@ -45,7 +60,8 @@ impl Claude {
     /// trace of a command.
     fn prompt_in<'a>(&self, line: &'a Value) -> Option<&'a str> {
         let prompt = line["message"]["content"].as_str().filter(|text| !text.starts_with('<'))?;
-        (!self.hooked && line["type"] == "user" && line["isMeta"] != true).then_some(prompt)
+        let is_message = line["type"] == "user" && line["isMeta"] != true && line["isSidechain"] != true;
+        (!self.hooked && is_message).then_some(prompt)
     }
 
     /// Returns how a line ends the turn.
@@ -55,7 +71,8 @@ impl Claude {
                 self.busy = false;
                 Some(Meaning::Idle(TurnOutcome::Interrupted))
             }
-            "assistant" if line["isApiErrorMessage"] == true => {
+            // A hook may have told it already.
+            "assistant" if line["isApiErrorMessage"] == true && !self.gave_up => {
                 self.busy = false;
                 self.gave_up = true;
                 let status = line["apiErrorStatus"].as_u64().and_then(|status| status.try_into().ok());
@@ -72,10 +89,24 @@ impl Claude {
 
     /// Tells whether a line was written before the last turn began or ended.
     fn is_stale(&self, line: &Value) -> bool {
-        let written = line["timestamp"].as_str().and_then(|time| humantime::parse_rfc3339(time).ok());
-        let millis = written.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-        millis.is_some_and(|since| since.as_millis() < u128::from(self.settled_at))
+        written_at(line).is_some_and(|at| at < self.settled_at)
     }
+}
+
+/// Tells whether a line is the last that is told of a turn.
+fn ends_turn(line: &Value) -> bool {
+    match line["type"].as_str() {
+        Some("user") => text_of(&line["message"]).starts_with(INTERRUPTED),
+        Some("assistant") => line["isApiErrorMessage"] == true,
+        Some("system") => line["subtype"] == "turn_duration",
+        _ => false,
+    }
+}
+
+/// Returns when a line was written, in milliseconds since 1970.
+fn written_at(line: &Value) -> Option<u64> {
+    let time = humantime::parse_rfc3339(line["timestamp"].as_str()?).ok()?;
+    time.duration_since(std::time::UNIX_EPOCH).ok()?.as_millis().try_into().ok()
 }
 
 fn text_of(message: &Value) -> &str {

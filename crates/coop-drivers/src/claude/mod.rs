@@ -5,6 +5,7 @@
 //! it. Keys are typed only where neither is there.
 
 mod answer;
+mod behind;
 mod content;
 mod fault;
 mod hooks;
@@ -13,8 +14,9 @@ mod log;
 mod price;
 mod setup;
 mod stream;
+mod told;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, Screen, TurnOutcome};
 use serde_json::{Value, json};
@@ -23,6 +25,9 @@ use crate::driver::{Driver, Launch, Observation, Refusal, Runtime, Setup, SetupE
 use crate::registry::Known;
 use crate::rules::{Rules, rows};
 use crate::{AskDraft, Meaning, Reach, Signal, StartSource};
+
+use self::behind::Behind;
+use self::told::Told;
 
 /// What can be done with it; the first only over pipes.
 const CAPABILITIES: [Capability; 13] = [
@@ -91,8 +96,12 @@ pub(crate) struct Claude {
     /// What the status file said last.
     status: String,
     /// Uses of tools that were told already.
-    requested: HashSet<String>,
-    finished: HashSet<String>,
+    told: Told,
+    behind: Behind,
+    /// Over pipes: whether a hook told of a turn that the protocol is yet to tell of.
+    announced: bool,
+    /// How many requests were made over the control protocol.
+    requests: u64,
     /// The dialog on the screen, as last seen.
     on_screen: Option<AskDraft>,
 }
@@ -126,8 +135,10 @@ impl Claude {
             gave_up: false,
             last_prompt: String::new(),
             status: String::new(),
-            requested: HashSet::new(),
-            finished: HashSet::new(),
+            told: Told::default(),
+            behind: Behind::default(),
+            announced: false,
+            requests: 0,
             on_screen: None,
         }
     }
@@ -139,6 +150,8 @@ impl Claude {
         self.unfinished = false;
         self.gave_up = false;
         self.asking.clear();
+        self.told.begin_turn();
+        self.behind.begin_turn();
     }
 
     fn observe_title(&mut self, title: &str) -> Vec<Signal> {
@@ -221,7 +234,9 @@ impl Claude {
             }
             "idle" if self.ready && (self.started || !self.expects_hooks) && !self.unfinished && !self.gave_up => {
                 let outcome = if self.busy { TurnOutcome::Interrupted } else { TurnOutcome::Completed };
-                self.busy = false;
+                if std::mem::take(&mut self.busy) {
+                    self.behind.await_end();
+                }
                 vec![signal(Meaning::Idle(outcome))]
             }
             _ => Vec::new(),
@@ -287,9 +302,13 @@ impl Driver for Claude {
         Some(json!({ "hookSpecificOutput": output }))
     }
 
-    fn configure(&self, settings: &Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
+    fn is_behind(&self) -> bool {
+        self.behind.is_any()
+    }
+
+    fn configure(&mut self, settings: &Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
         match view.runtime {
-            Runtime::Pipe => Ok(stream::configure(settings)),
+            Runtime::Pipe => self.configure_by_control(settings),
             Runtime::Pty | Runtime::Server => {
                 let why =
                     "its mode and model can be set only with --runtime pipe; in its terminal use /model or the keys";

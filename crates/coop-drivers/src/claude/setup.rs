@@ -22,8 +22,19 @@ const REPORTING: [&str; 12] = [
 ];
 /// Hooks that wait for a decision.
 const HOLDING: [&str; 2] = ["PermissionRequest", "Stop"];
-/// Over pipes the control protocol says the rest.
-const WITH_PIPES: [&str; 5] = ["SessionStart", "Stop", "PreCompact", "PostCompact", "SessionEnd"];
+/// Over pipes the control protocol says the rest. What it does not say: which message began a turn, how long a tool ran,
+/// what it was called with in the end, and what a sub-agent said last.
+const WITH_PIPES: [&str; 9] = [
+    "SessionStart",
+    "UserPromptSubmit",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "SubagentStop",
+    "Stop",
+    "PreCompact",
+    "PostCompact",
+    "SessionEnd",
+];
 /// Seconds that a reporting hook may take.
 const REPORT_LIMIT: u32 = 10;
 /// Seconds that start scripts may take, each up to a minute.

@@ -216,11 +216,11 @@ impl Agent {
     /// Fails everybody who waits.
     pub(super) fn fail_all(&mut self, error: &Error, now: &Now, effects: &mut Vec<Effect>) {
         self.nudges.under_way = None;
+        if let Some(performance) = self.performance.take() {
+            effects.extend(performance.fail(error, "exited", now));
+        }
         for waiting in std::mem::take(&mut self.nudges.waiting) {
             effects.push(self.undelivered(waiting, "exited", error.clone(), now));
-        }
-        if let Some(performance) = self.performance.take() {
-            performance.fail(error);
         }
     }
 }

@@ -20,9 +20,27 @@ pub(super) struct Performance {
     steps: VecDeque<Step>,
     waiting: Waiting,
     /// What showed that the last expectation held.
-    proof: Option<(String, Option<String>)>,
+    proof: Option<Proof>,
+    /// How many expectations held before it.
+    proven: usize,
     attempts: u32,
     state_before: String,
+}
+
+/// What shows that something took, or that it did not.
+#[derive(Clone, Debug)]
+pub(super) struct Proof {
+    pub(super) detail: String,
+    /// The message that the agent says it took.
+    pub(super) prompt: Option<String>,
+    /// Why the agent does not do it.
+    pub(super) refused: Option<String>,
+}
+
+/// Why it did not take.
+enum Failure {
+    Unconfirmed,
+    Refused(String),
 }
 
 /// What it is for, and who wants to know.
@@ -73,6 +91,7 @@ impl Performance {
             steps: steps.into(),
             waiting: Waiting::Nothing,
             proof: None,
+            proven: 0,
             attempts: 0,
             state_before: state.as_str().to_owned(),
         }
@@ -94,25 +113,41 @@ impl Performance {
     }
 
     /// Notes what may be the proof that is waited for.
-    pub(super) fn prove(&mut self, proof: Expected, detail: &str, prompt: Option<&str>) {
+    pub(super) fn prove(&mut self, what: &Expected, proof: Proof) {
         // A dialog that changes while an answer is typed into it has not taken the answer yet.
-        if proof == Expected::AskGone && types(&self.steps) {
+        if *what == Expected::AskGone && types(&self.steps) {
             return;
         }
-        let expected = self.steps.iter().any(|step| matches!(step, Step::Expect { what, .. } if *what == proof))
-            || matches!(&self.waiting, Waiting::Proof { what, .. } if *what == proof);
+        let expected = self.steps.iter().any(|step| matches!(step, Step::Expect { what: next, .. } if next == what))
+            || matches!(&self.waiting, Waiting::Proof { what: now, .. } if now == what);
         // It may come before the last key is typed: a proof all the same.
         if expected && self.proof.is_none() {
-            self.proof = Some((detail.to_owned(), prompt.map(str::to_owned)));
+            self.proof = Some(proof);
         }
     }
 
-    pub(super) fn fail(self, error: &Error) {
-        let reply = match self.purpose {
-            Purpose::Nudge { reply, .. } => reply,
-            Purpose::Answer { reply, .. } | Purpose::Interrupt { reply } | Purpose::Configure { reply } => Some(reply),
+    /// Tells whoever waits that it will never be done, and of a message everybody.
+    pub(super) fn fail(self, error: &Error, reason: &str, now: &Now) -> Option<Effect> {
+        let (reply, told) = match self.purpose {
+            Purpose::Nudge { id, reply, began, .. } => {
+                let receipt = Receipt {
+                    id,
+                    delivered: false,
+                    queued: false,
+                    confirmed_by: None,
+                    attempts: self.attempts,
+                    ms: now.instant.saturating_duration_since(began).as_millis() as u64,
+                    state_before: self.state_before,
+                    reason: Some(reason.to_owned()),
+                };
+                (reply, Some(receipt_event(&receipt)))
+            }
+            Purpose::Answer { reply, .. } | Purpose::Interrupt { reply } | Purpose::Configure { reply } => {
+                (Some(reply), None)
+            }
         };
         reply.map(|reply| reply.send(Err(error.clone())));
+        told
     }
 }
 
@@ -127,8 +162,7 @@ impl Agent {
         if types(&performance.steps)
             && let Err(error) = now.check_lock(performance.writer)
         {
-            performance.fail(&error);
-            return Vec::new();
+            return performance.fail(&error, "locked", now).into_iter().collect();
         }
         self.performance = Some(performance);
         self.go_on(screen, now)
@@ -215,7 +249,16 @@ impl Agent {
                     return Progress::Waits;
                 }
                 Waiting::Until(_) => {}
-                Waiting::Proof { .. } if performance.proof.is_some() => {}
+                Waiting::Proof { .. } if performance.proof.is_some() => {
+                    if let Some(why) = performance.proof.as_ref().and_then(|proof| proof.refused.clone()) {
+                        return Progress::Done(Err(Failure::Refused(why)));
+                    }
+                    // What is next needs a proof of its own.
+                    if performance.steps.iter().any(|step| matches!(step, Step::Expect { .. })) {
+                        performance.proof = None;
+                        performance.proven += 1;
+                    }
+                }
                 Waiting::Proof { what, until, retry, within } if until > now.instant => {
                     performance.waiting = Waiting::Proof { what, until, retry, within };
                     return Progress::Waits;
@@ -231,7 +274,7 @@ impl Agent {
                             performance.waiting = Waiting::Proof { what, until, retry: None, within };
                             return Progress::Waits;
                         }
-                        None => return Progress::Done(Err(())),
+                        None => return Progress::Done(Err(Failure::Unconfirmed)),
                     }
                 }
             }
@@ -244,9 +287,10 @@ impl Agent {
                 Some(Step::Reply(value)) => {
                     let Purpose::Answer { ask, .. } = &performance.purpose else { continue };
                     if !self.answer_hook(&ask.id, value) {
-                        return Progress::Done(Err(()));
+                        return Progress::Done(Err(Failure::Unconfirmed));
                     }
-                    performance.proof = Some(("the agent's hook took it".to_owned(), None));
+                    let detail = "the agent's hook took it".to_owned();
+                    performance.proof = Some(Proof { detail, prompt: None, refused: None });
                 }
                 Some(Step::Expect { what, within, retry }) => {
                     performance.attempts = performance.attempts.max(1);
@@ -256,9 +300,9 @@ impl Agent {
         }
     }
 
-    fn finish(&mut self, performance: Performance, outcome: Result<(), ()>, now: &Now, effects: &mut Vec<Effect>) {
-        let Performance { purpose, proof, attempts, state_before, .. } = performance;
-        let (confirmed_by, prompt) = proof.map_or((None, None), |(detail, prompt)| (Some(detail), prompt));
+    fn finish(&mut self, performance: Performance, outcome: Result<(), Failure>, now: &Now, effects: &mut Vec<Effect>) {
+        let Performance { purpose, proof, proven, attempts, state_before, .. } = performance;
+        let (confirmed_by, prompt) = proof.map_or((None, None), |proof| (Some(proof.detail), proof.prompt));
         match purpose {
             Purpose::Nudge { id, text, reply, began } => {
                 self.nudges.done();
@@ -270,7 +314,7 @@ impl Agent {
                     attempts,
                     ms: now.instant.saturating_duration_since(began).as_millis() as u64,
                     state_before,
-                    reason: reason(outcome, prompt.as_deref(), &text),
+                    reason: reason(&outcome, prompt.as_deref(), &text),
                 };
                 effects.push(receipt_event(&receipt));
                 reply.map(|reply| reply.send(Ok(Reply::Receipt(receipt))));
@@ -287,7 +331,7 @@ impl Agent {
                             confirmed_by,
                         }))
                     }
-                    Err(()) => Err(Error::new(
+                    Err(_) => Err(Error::new(
                         ErrorCode::Unconfirmed,
                         format!("{} was answered, and nothing shows that the agent took it; look at its state", ask.id),
                     )),
@@ -295,9 +339,15 @@ impl Agent {
                 let _ = reply.send(told);
             }
             Purpose::Interrupt { reply } | Purpose::Configure { reply } => {
-                let unconfirmed =
-                    || Error::new(ErrorCode::Unconfirmed, "it was sent, and nothing shows that the agent took it");
-                let _ = reply.send(outcome.map(|()| Reply::Done).map_err(|()| unconfirmed()));
+                let before = if proven > 0 { "; what was sent before it is done" } else { "" };
+                let failed = |failure| match failure {
+                    Failure::Unconfirmed => {
+                        let why = format!("it was sent, and nothing shows that the agent took it{before}");
+                        Error::new(ErrorCode::Unconfirmed, why)
+                    }
+                    Failure::Refused(why) => Error::bad_request(format!("the agent refuses: {why}{before}")),
+                };
+                let _ = reply.send(outcome.map(|()| Reply::Done).map_err(failed));
             }
         }
     }
@@ -310,13 +360,13 @@ pub(super) fn types<'a>(steps: impl IntoIterator<Item = &'a Step>) -> bool {
 
 enum Progress {
     Waits,
-    Done(Result<(), ()>),
+    Done(Result<(), Failure>),
 }
 
 /// Says what was wrong with a delivery.
-fn reason(outcome: Result<(), ()>, prompt: Option<&str>, text: &str) -> Option<String> {
+fn reason(outcome: &Result<(), Failure>, prompt: Option<&str>, text: &str) -> Option<String> {
     match (outcome, prompt) {
-        (Err(()), _) => Some("unconfirmed".to_owned()),
+        (Err(_), _) => Some("unconfirmed".to_owned()),
         (Ok(()), Some(prompt)) if !same_text(prompt, text) => {
             Some("the agent took it together with what was in its input, or changed".to_owned())
         }

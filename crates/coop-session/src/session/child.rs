@@ -100,6 +100,7 @@ impl Session {
     }
 
     pub(super) fn finish_child(&mut self) {
+        self.drain_pipe();
         let Some(running) = self.child.take() else { return };
         if self.stop.is_some() {
             // The others of its session had their chance; the leader is not reaped yet, so the number is still its own.

@@ -86,9 +86,9 @@ impl Session {
         }
     }
 
-    /// Reads the lines an agent writes to its pipe.
-    pub(super) fn read_pipe(&mut self) {
-        let Some(running) = &mut self.child else { return };
+    /// Reads the lines an agent writes to its pipe, but not for long, and returns how much that was.
+    pub(super) fn read_pipe(&mut self) -> usize {
+        let Some(running) = &mut self.child else { return 0 };
         let mut taken = 0;
         while taken < BATCH && !running.pipe_at_end {
             match running.child.read_pipe(&mut self.buffer) {
@@ -100,9 +100,23 @@ impl Session {
                 Output::End => running.pipe_at_end = true,
             }
         }
-        self.last_activity = Instant::now();
-        self.last_output = self.last_activity;
-        self.take_pipe_lines();
+        if taken > 0 {
+            self.last_activity = Instant::now();
+            self.last_output = self.last_activity;
+            self.take_pipe_lines();
+        }
+        taken
+    }
+
+    /// Takes in what an agent has written to its pipe before something else that is heard of it now.
+    pub(crate) fn drain_pipe(&mut self) {
+        let mut taken = 0;
+        while taken < LAST_WORDS {
+            match self.read_pipe() {
+                0 => return,
+                more => taken += more,
+            }
+        }
     }
 
     pub(crate) fn write_pipe(&mut self) {

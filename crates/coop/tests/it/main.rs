@@ -13,6 +13,7 @@ mod guard;
 mod hook;
 mod lock;
 mod repository;
+mod runtimes;
 mod sidecar;
 mod tool;
 mod unknown;
