@@ -106,6 +106,7 @@ impl Arbiter {
             Meaning::Quiet => self.hear_quiet(evidence, now),
             Meaning::Session { .. }
             | Meaning::Started(_)
+            | Meaning::Command { .. }
             | Meaning::Ask(_)
             | Meaning::AskGone { .. }
             | Meaning::Retrying(_)

@@ -31,6 +31,9 @@ pub trait Driver: Send {
     /// Returns what a hook prints to tell an agent that begins what it should know.
     fn start_reply(&self, source: StartSource, context: &str) -> Option<Value>;
 
+    /// Tells whether a screen shows something that a step waits for.
+    fn shows(&self, what: &OnScreen, screen: &Screen) -> bool;
+
     /// Returns how a setting of the running agent is changed; nothing if that cannot be done.
     fn configure(&self, settings: &coop_api::Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
 }
@@ -158,26 +161,78 @@ pub enum Step {
     Type(Bytes),
     /// Waits.
     Pause(Duration),
-    /// Waits for a proof, and without one in time types this once and waits again.
+    /// Waits for a proof, and without one in time tries once more, if it may, or gives up. Nothing further is done then.
     Expect {
         /// What proves it.
         what: Expected,
         /// For how long.
         within: Duration,
         /// What to type once if nothing comes.
-        retry: Option<Bytes>,
+        retry: Option<Retry>,
     },
 }
 
+/// Keys that are typed a second time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Retry {
+    /// The keys.
+    pub keys: Bytes,
+    /// What the screen must show right then: anywhere else they could do something else.
+    pub only_if: OnScreen,
+}
+
 /// What proves that something took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Expected {
     /// The agent began a turn.
     TurnBegan,
+    /// The agent took a command of its own: it began a turn or anew, works, asks something, or wrote the command down.
+    /// When the time is up its empty input will do.
+    Command,
     /// The ask is settled.
     AskGone,
     /// The agent is idle.
     Idle,
+    /// The screen shows this.
+    Screen(OnScreen),
+}
+
+/// Something on the agent's screen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OnScreen {
+    /// Its input is open, and nothing is typed in it.
+    InputEmpty,
+    /// Its input is open for messages, and something is typed in it.
+    InputFilled,
+    /// Its input is open, and holds this message.
+    InputHolds(String),
+    /// This is asked, word for word.
+    Asked(Box<Ask>),
+    /// The mark stands before this option.
+    Marked {
+        /// The option's number.
+        number: char,
+        /// How it is called.
+        label: Label,
+    },
+    /// An option of several that can be chosen is chosen, or not.
+    Ticked {
+        /// The option's number.
+        number: char,
+        /// Whether it is.
+        ticked: bool,
+    },
+}
+
+/// What an option is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Label {
+    /// Anything.
+    Any,
+    /// Something that begins with this.
+    Begins(String),
+    /// Something, but nothing that begins with this.
+    Other(String),
 }
 
 /// What an agent is told that wants to end its turn.
@@ -198,6 +253,9 @@ pub enum Refusal {
     /// Somebody is in the middle of something.
     #[error("{0}")]
     Occupied(String),
+    /// The agent shows nothing to type into; that may be over in a moment.
+    #[error("{0}")]
+    NotYet(String),
     /// The request makes no sense for this ask or agent.
     #[error("{0}")]
     BadRequest(String),

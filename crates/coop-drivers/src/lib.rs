@@ -14,7 +14,8 @@ pub use arbiter::{Arbiter, Change, Verdict};
 pub use artifact::artifact_kind;
 pub use claude::Claude;
 pub use driver::{
-    Driver, Expected, FileToWrite, Launch, Observation, Refusal, Runtime, Setup, Step, StopReply, View, Watch,
+    Driver, Expected, FileToWrite, Label, Launch, Observation, OnScreen, Refusal, Retry, Runtime, Setup, Step,
+    StopReply, View, Watch,
 };
 pub use rules::{RuleError, Rules};
 pub use signal::{AskDraft, Meaning, Reach, Signal, StartSource};

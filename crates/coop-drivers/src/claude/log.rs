@@ -3,7 +3,7 @@
 use coop_api::{EvidenceSource, TurnOutcome};
 use serde_json::Value;
 
-use super::{Claude, content, fault};
+use super::{Claude, Compaction, content, fault};
 use crate::driver::Runtime;
 use crate::{Meaning, Signal};
 
@@ -23,9 +23,13 @@ impl Claude {
         if !past && let Some(prompt) = self.prompt_in(line) {
             prompt.clone_into(&mut self.last_prompt);
         }
-        let is_news = !past && self.runtime == Runtime::Pty && line["isSidechain"] != true && !self.is_stale(line);
-        if is_news && let Some(meaning) = self.turn_goes_on(line).or_else(|| self.turn_end(line)) {
-            meanings.push(meaning);
+        if !past && self.runtime == Runtime::Pty && line["isSidechain"] != true {
+            meanings.extend(command_in(line).map(|text| Meaning::Command { text }));
+            match self.prompt_in(line).map(str::to_owned) {
+                Some(prompt) => meanings.extend(self.prompt_logged(prompt, line)),
+                None if self.is_stale(line) => {}
+                None => meanings.extend(self.turn_end(line)),
+            }
         }
         let tells_content = !past && self.runtime == Runtime::Pty && line["isMeta"] != true;
         if tells_content && matches!(kind, "user" | "assistant") {
@@ -34,18 +38,30 @@ impl Claude {
         meanings.into_iter().map(signal).collect()
     }
 
-    /// Returns the work that a message begins, where there are no hooks to say so.
-    fn turn_goes_on(&mut self, line: &Value) -> Option<Meaning> {
-        self.prompt_in(line)?;
+    /// Returns the turn that a message began, where there are no hooks to say so.
+    fn prompt_logged(&mut self, prompt: String, line: &Value) -> Vec<Meaning> {
+        let is_stale = self.is_stale(line);
+        // The log may be behind: the work that the status told of, or what is asked now, is that of this turn or a later.
+        let is_told = written_at(line).is_some_and(|at| self.worked.covers(at)) || self.on_screen.is_some();
+        if is_told || is_stale && (self.busy || self.status != "idle") {
+            return Vec::new();
+        }
         self.begin_turn();
-        Some(Meaning::Working { tool: None })
+        let mut meanings = vec![Meaning::TurnBegan { prompt: Some(prompt) }];
+        if is_stale {
+            // It was over before anything showed that it had begun: the status is newer.
+            self.busy = false;
+            meanings.push(Meaning::Idle(TurnOutcome::Completed));
+        }
+        meanings
     }
 
     /// Returns the message in a line, where there are no hooks to say it. What begins with a tag is no message but the
-    /// trace of a command.
+    /// trace of a command, and a summary is none either.
     fn prompt_in<'a>(&self, line: &'a Value) -> Option<&'a str> {
         let prompt = line["message"]["content"].as_str().filter(|text| !text.starts_with('<'))?;
-        (!self.hooked && line["type"] == "user" && line["isMeta"] != true).then_some(prompt)
+        let is_message = line["type"] == "user" && line["isMeta"] != true && line["isCompactSummary"] != true;
+        (!self.hooked && is_message).then_some(prompt)
     }
 
     /// Returns how a line ends the turn.
@@ -62,6 +78,12 @@ impl Claude {
                 let error = line["error"].as_str().unwrap_or_default();
                 Some(Meaning::Blocked(fault::fault(error, text_of(&line["message"]), status)))
             }
+            // There was nothing to make shorter, or it went wrong: no hook tells.
+            "system" | "user" if self.compacting == Some(Compaction::Manual) && is_outcome(line) => {
+                self.compacting = None;
+                self.busy = false;
+                Some(Meaning::Idle(TurnOutcome::Completed))
+            }
             "system" if line["subtype"] == "turn_duration" && !self.unfinished && !self.gave_up => {
                 self.busy = false;
                 Some(Meaning::Idle(TurnOutcome::Completed))
@@ -72,10 +94,33 @@ impl Claude {
 
     /// Tells whether a line was written before the last turn began or ended.
     fn is_stale(&self, line: &Value) -> bool {
-        let written = line["timestamp"].as_str().and_then(|time| humantime::parse_rfc3339(time).ok());
-        let millis = written.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-        millis.is_some_and(|since| since.as_millis() < u128::from(self.settled_at))
+        written_at(line).is_some_and(|at| at < self.settled_at)
     }
+}
+
+/// Returns when a line was written, in milliseconds since 1970.
+fn written_at(line: &Value) -> Option<u64> {
+    let written = line["timestamp"].as_str().and_then(|time| humantime::parse_rfc3339(time).ok())?;
+    let since = written.duration_since(std::time::UNIX_EPOCH).ok()?;
+    since.as_millis().try_into().ok()
+}
+
+/// Returns the command that a line tells of: of what the agent does itself, or of what it asks the model.
+fn command_in(line: &Value) -> Option<String> {
+    let text = line["content"].as_str().or_else(|| line["message"]["content"].as_str())?;
+    let is_told = line["subtype"] == "local_command" || line["type"] == "user" && line["isMeta"] != true;
+    let within = |tag: &str| {
+        let (_, rest) = text.split_once(&format!("<{tag}>"))?;
+        rest.split_once(&format!("</{tag}>")).map(|(inner, _)| inner)
+    };
+    let name = within("command-name").filter(|_| is_told && text.starts_with("<command-"))?;
+    Some(format!("{name} {}", within("command-args").unwrap_or_default()).trim_end().to_owned())
+}
+
+/// Tells whether a line has what a command printed.
+fn is_outcome(line: &Value) -> bool {
+    let text = line["content"].as_str().or_else(|| line["message"]["content"].as_str());
+    text.is_some_and(|text| text.starts_with("<local-command-std"))
 }
 
 fn text_of(message: &Value) -> &str {

@@ -82,8 +82,7 @@ pub(super) fn setup(launch: &Launch) -> Setup {
         Runtime::Pipe => Vec::new(),
     };
     if let Some(id) = session_id(launch) {
-        let slug = slug(&launch.cwd);
-        watch.push(Watch::Log { path: format!("{}/projects/{slug}/{id}.jsonl", launch.config_dir) });
+        watch.push(Watch::Log { path: format!("{}/{id}.jsonl", logs(launch)) });
     }
     let opening = match launch.runtime {
         Runtime::Pty => Vec::new(),
@@ -114,9 +113,10 @@ fn continues(command: &[String]) -> bool {
     command.iter().any(|arg| matches!(arg.as_str(), "--continue" | "-c" | "--resume" | "-r"))
 }
 
-/// Returns the name of the folder for a project's logs.
-fn slug(cwd: &str) -> String {
-    cwd.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+/// Returns the folder of the project's logs.
+pub(super) fn logs(launch: &Launch) -> String {
+    let name: String = launch.cwd.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    format!("{}/projects/{name}", launch.config_dir)
 }
 
 /// Puts our options right after the agent's own name, before anything that could swallow them. The settings it was

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use coop_api::{
-    AgentReport, AgentState, AskChange, AskKind, Error, EventBody, Evidence, Explanation, FaultReport, Heard,
-    Lifecycle, Reply, Role, Screen, Seq, StateChange, ToolPhase, ToolUse, Turn, TurnOutcome,
+    AgentReport, AgentState, AskChange, AskId, AskKind, Error, EventBody, Evidence, EvidenceSource, Explanation,
+    FaultReport, Heard, Lifecycle, Reply, Role, Screen, Seq, StateChange, ToolPhase, ToolUse, Turn, TurnOutcome,
 };
 use coop_drivers::{Arbiter, Change, Driver, Expected, Meaning, Observation, Runtime, Signal, StartSource, Verdict};
 use serde_json::Value;
@@ -258,6 +258,7 @@ impl Agent {
                 }
             }
             Meaning::Started(_)
+            | Meaning::Command { .. }
             | Meaning::Working { .. }
             | Meaning::Quiet
             | Meaning::Ask(_)
@@ -318,31 +319,38 @@ impl Agent {
 
     /// Passes a signal to whoever waits for a proof.
     fn prove(&mut self, signal: &Signal) {
-        let proof = match &signal.meaning {
-            Meaning::TurnBegan { .. } => Expected::TurnBegan,
-            // Whoever asks has begun.
-            Meaning::Ask(draft) if draft.kind != AskKind::Setup => Expected::TurnBegan,
-            Meaning::Idle(_) | Meaning::Blocked(_) => Expected::Idle,
-            Meaning::AskGone { .. } => Expected::AskGone,
+        use Expected::{AskGone, Command, Idle, TurnBegan};
+        let is_strong = matches!(signal.source, EvidenceSource::Hook | EvidenceSource::SessionLog);
+        let proves: &[Expected] = match &signal.meaning {
+            Meaning::TurnBegan { .. } => &[TurnBegan, Command, AskGone],
+            // Whoever asks has begun. A dialog of its own is what a command opened.
+            Meaning::Ask(draft) if draft.kind != AskKind::Setup => &[TurnBegan, Command],
+            Meaning::Ask(_) if is_strong => &[Command],
+            Meaning::Started(_) | Meaning::Command { .. } => &[Command],
+            Meaning::Working { .. } if is_strong => &[Command],
+            // It asks nothing any more.
+            Meaning::Idle(_) | Meaning::Blocked(_) => &[Idle, AskGone],
+            Meaning::AskGone { .. } => &[AskGone],
             _ => return,
         };
-        let prompt = match &signal.meaning {
+        let text = match &signal.meaning {
             Meaning::TurnBegan { prompt } => prompt.as_deref(),
+            Meaning::Command { text } => Some(text.as_str()),
             _ => None,
         };
         if let Some(performance) = &mut self.performance {
-            performance.prove(proof, &signal.detail, prompt);
+            performance.prove(proves, &signal.detail, text);
         }
     }
 
     /// Notes the end of the process. Everybody who waits is told.
     pub(crate) fn exited(&mut self, code: Option<i32>, signal: Option<i32>, now: &Now) -> Vec<Effect> {
         let mut effects = Vec::new();
+        self.fail_all(&Error::exited(), now, &mut effects);
         self.withdraw_all("the agent has exited", &mut effects);
         self.end_turn(TurnOutcome::Failed, &mut effects);
         let verdict = self.arbiter.exited(code, signal);
         self.follow(verdict, now, &mut effects);
-        self.fail_all(&Error::exited(), now, &mut effects);
         effects
     }
 
@@ -350,7 +358,9 @@ impl Agent {
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let performing = self.performance.as_ref().and_then(Performance::deadline);
         let settled = self.settles_at.filter(|_| self.nudges.are_waiting());
-        [settled, self.look_at, self.arbiter.deadline(), performing, self.asks.deadline()].into_iter().flatten().min()
+        let patience = self.nudges.patience();
+        let due = [settled, patience, self.look_at, self.arbiter.deadline(), performing, self.asks.deadline()];
+        due.into_iter().flatten().min()
     }
 
     /// Does what is due, except looking.
@@ -390,13 +400,24 @@ impl Agent {
 
     fn withdraw_all(&mut self, why: &str, effects: &mut Vec<Effect>) {
         for ask in self.asks.close_all() {
-            effects.push(Effect::Record(EventBody::Ask(AskChange::Withdrawn { ask, why: why.to_owned() })));
+            // Whether one is answered that is being answered shows when that is through.
+            if !self.is_being_answered(&ask) {
+                effects.push(withdrawn(ask, why));
+            }
         }
+    }
+
+    fn is_being_answered(&self, ask: &AskId) -> bool {
+        self.performance.as_ref().is_some_and(|performance| performance.is_answer_to(ask))
     }
 
     fn evidence(signal: &Signal) -> Evidence {
         Evidence { source: signal.source, detail: signal.detail.clone() }
     }
+}
+
+fn withdrawn(ask: AskId, why: &str) -> Effect {
+    Effect::Record(EventBody::Ask(AskChange::Withdrawn { ask, why: why.to_owned() }))
 }
 
 #[cfg(test)]

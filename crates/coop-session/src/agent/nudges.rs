@@ -1,7 +1,7 @@
 //! Messages that wait for the agent.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use coop_api::{AgentState, Error, ErrorCode, EventBody, Nudge, NudgeId, NudgeRequest, Receipt, Reply, Screen, When};
 use coop_drivers::{Refusal, View};
@@ -14,6 +14,8 @@ use super::{Agent, Effect, Now, ReplyTo};
 const MAX_MESSAGE: usize = 1024 * 1024;
 /// How many messages may wait.
 const MAX_QUEUED: usize = 1000;
+/// How long a message waits for the agent to show its input, if it is to be delivered at once.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How much of a message is shown, in characters.
 const PREVIEW: usize = 80;
 
@@ -29,8 +31,30 @@ struct Waiting {
     nudge: Nudge,
     text: String,
     began: Instant,
+    /// Until when the agent may take to show its input.
+    patience: Option<Instant>,
+    /// Whether somebody waits until it is delivered.
+    is_awaited: bool,
     /// Whoever waits for the receipt.
     reply: Option<ReplyTo>,
+}
+
+impl Waiting {
+    /// Tells whoever does not want to wait that it is queued.
+    fn tell_queued(&mut self, state: &AgentState) {
+        let Some(reply) = self.reply.take_if(|_| !self.is_awaited) else { return };
+        let receipt = Receipt {
+            id: self.nudge.id.clone(),
+            delivered: false,
+            queued: true,
+            confirmed_by: None,
+            attempts: 0,
+            ms: 0,
+            state_before: state.as_str().to_owned(),
+            reason: None,
+        };
+        let _ = reply.send(Ok(Reply::Receipt(receipt)));
+    }
 }
 
 impl Nudges {
@@ -40,6 +64,11 @@ impl Nudges {
 
     pub(super) fn are_waiting(&self) -> bool {
         !self.waiting.is_empty()
+    }
+
+    /// Returns when the patience of the first one ends.
+    pub(super) fn patience(&self) -> Option<Instant> {
+        self.waiting.front().and_then(|waiting| waiting.patience)
     }
 
     pub(super) fn done(&mut self) {
@@ -64,24 +93,19 @@ impl Agent {
             under_way: false,
         };
         let is_free = self.performance.is_none() && self.nudges.waiting.is_empty() && self.takes_messages();
-        let reply = match request.when {
-            When::Idle if !request.wait && !is_free => {
-                let receipt = Receipt {
-                    id: nudge.id.clone(),
-                    delivered: false,
-                    queued: true,
-                    confirmed_by: None,
-                    attempts: 0,
-                    ms: 0,
-                    state_before: self.state().as_str().to_owned(),
-                    reason: None,
-                };
-                let _ = reply.send(Ok(Reply::Receipt(receipt)));
-                None
-            }
-            When::Idle | When::Now => Some(reply),
+        let is_awaited = request.when == When::Now || request.wait;
+        let mut waiting = Waiting {
+            nudge,
+            text: request.message,
+            began: now.instant,
+            patience: None,
+            is_awaited,
+            reply: Some(reply),
         };
-        self.nudges.waiting.push_back(Waiting { nudge, text: request.message, began: now.instant, reply });
+        if !is_free {
+            waiting.tell_queued(self.state());
+        }
+        self.nudges.waiting.push_back(waiting);
         self.go_on(screen, now)
     }
 
@@ -177,7 +201,13 @@ impl Agent {
                     return Some(Performance::new(purpose, steps, self.state()));
                 }
                 // Somebody is typing: what can wait waits for them.
-                Err(Refusal::Occupied(_)) if waiting.nudge.when == When::Idle => {
+                Err(Refusal::Occupied(_) | Refusal::NotYet(_)) if waiting.nudge.when == When::Idle => {
+                    waiting.tell_queued(self.state());
+                    self.nudges.waiting.push_front(waiting);
+                    return None;
+                }
+                Err(Refusal::NotYet(_)) if waiting.patience.is_none_or(|until| until > now.instant) => {
+                    waiting.patience.get_or_insert(now.instant + PATIENCE);
                     self.nudges.waiting.push_front(waiting);
                     return None;
                 }
@@ -193,7 +223,8 @@ impl Agent {
             effects.push(self.undelivered(waiting, "exited", error.clone(), now));
         }
         if let Some(performance) = self.performance.take() {
-            performance.fail(error);
+            let answered = performance.fail(error);
+            answered.into_iter().for_each(|ask| self.unsettled(&ask, &error.message, now, effects));
         }
     }
 }

@@ -3,11 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use bytes::Bytes;
 use coop_api::{
     AgentState, Answered, Ask, AskId, AskKind, Error, ErrorCode, EvidenceSource, NudgeId, Receipt, Reply, Screen,
 };
-use coop_drivers::{Expected, Step, View};
+use coop_drivers::{Expected, OnScreen, Retry, Step, View};
 
 use super::nudges::receipt_event;
 use super::{Agent, Effect, Now, ReplyTo};
@@ -60,7 +59,7 @@ impl Via {
 enum Waiting {
     Nothing,
     Until(Instant),
-    Proof { what: Expected, until: Instant, retry: Option<Bytes>, within: std::time::Duration },
+    Proof { what: Expected, until: Instant, retry: Option<Retry>, within: std::time::Duration },
 }
 
 impl Performance {
@@ -90,26 +89,46 @@ impl Performance {
         matches!(self.purpose, Purpose::Answer { .. })
     }
 
-    /// Notes what may be the proof that is waited for.
-    pub(super) fn prove(&mut self, proof: Expected, detail: &str, prompt: Option<&str>) {
-        // A dialog that changes while an answer is typed into it has not taken the answer yet.
-        if proof == Expected::AskGone && self.steps.iter().any(|step| matches!(step, Step::Type(_))) {
-            return;
-        }
-        let expected = self.steps.iter().any(|step| matches!(step, Step::Expect { what, .. } if *what == proof))
-            || matches!(&self.waiting, Waiting::Proof { what, .. } if *what == proof);
-        // It may come before the last key is typed: a proof all the same.
-        if expected && self.proof.is_none() {
-            self.proof = Some((detail.to_owned(), prompt.map(str::to_owned)));
+    /// Notes what may be the proof that is waited for, with the message that it tells of.
+    pub(super) fn prove(&mut self, proves: &[Expected], detail: &str, text: Option<&str>) {
+        let is_typing = self.steps.iter().any(|step| matches!(step, Step::Type(_)));
+        let waits = match &self.waiting {
+            Waiting::Proof { what, .. } => Some(what),
+            Waiting::Nothing | Waiting::Until(_) => None,
+        };
+        let later = self.steps.iter().filter_map(|step| match step {
+            Step::Expect { what, .. } => Some(what),
+            _ => None,
+        });
+        // It may come before the last key is typed: a proof all the same. But a dialog that changes while an answer is
+        // typed into it has not taken the answer yet.
+        let is_proof = waits.into_iter().chain(later).any(|what| {
+            proves.contains(what)
+                && !(*what == Expected::AskGone && is_typing)
+                && !(*what == Expected::Command && self.is_of_another(text))
+        });
+        if is_proof && self.proof.is_none() {
+            self.proof = Some((detail.to_owned(), text.map(str::to_owned)));
         }
     }
 
-    pub(super) fn fail(self, error: &Error) {
-        let reply = match self.purpose {
-            Purpose::Nudge { reply, .. } => reply,
-            Purpose::Answer { reply, .. } | Purpose::Interrupt { reply } | Purpose::Configure { reply } => Some(reply),
+    /// Tells whether a command that ran is not the one that was sent: it may be an older one that is written down late.
+    fn is_of_another(&self, ran: Option<&str>) -> bool {
+        match (&self.purpose, ran) {
+            (Purpose::Nudge { text, .. }, Some(ran)) => !same_text(ran, text),
+            _ => false,
+        }
+    }
+
+    /// Tells whoever waits that it failed, and returns the ask that was being answered.
+    pub(super) fn fail(self, error: &Error) -> Option<AskId> {
+        let (reply, ask) = match self.purpose {
+            Purpose::Nudge { reply, .. } => (reply, None),
+            Purpose::Answer { reply, ask, .. } => (Some(reply), Some(ask.id)),
+            Purpose::Interrupt { reply } | Purpose::Configure { reply } => (Some(reply), None),
         };
         reply.map(|reply| reply.send(Err(error.clone())));
+        ask
     }
 }
 
@@ -186,7 +205,7 @@ impl Agent {
             else {
                 return effects;
             };
-            match self.step(&mut performance, now, &mut effects) {
+            match self.step(&mut performance, screen, now, &mut effects) {
                 Progress::Waits => {
                     self.performance = Some(performance);
                     return effects;
@@ -196,7 +215,13 @@ impl Agent {
         }
     }
 
-    fn step(&mut self, performance: &mut Performance, now: &Now, effects: &mut Vec<Effect>) -> Progress {
+    fn step(
+        &mut self,
+        performance: &mut Performance,
+        screen: &Screen,
+        now: &Now,
+        effects: &mut Vec<Effect>,
+    ) -> Progress {
         loop {
             match std::mem::replace(&mut performance.waiting, Waiting::Nothing) {
                 Waiting::Nothing => {}
@@ -205,22 +230,29 @@ impl Agent {
                     return Progress::Waits;
                 }
                 Waiting::Until(_) => {}
-                Waiting::Proof { .. } if performance.proof.is_some() => {}
+                // What the screen showed before says nothing about what it shows now.
+                Waiting::Proof { what: Expected::Screen(what), .. } if self.driver.shows(&what, screen) => {}
+                Waiting::Proof { what, .. } if performance.proof.is_some() && !matches!(what, Expected::Screen(_)) => {}
                 Waiting::Proof { what, until, retry, within } if until > now.instant => {
                     performance.waiting = Waiting::Proof { what, until, retry, within };
                     return Progress::Waits;
                 }
+                Waiting::Proof { what: Expected::Screen(_), .. } => return Progress::Done(Err(Failure::NotShown)),
+                Waiting::Proof { what: Expected::Command, .. } if self.driver.shows(&OnScreen::InputEmpty, screen) => {
+                    performance.proof = Some(("its input is empty again".to_owned(), None));
+                }
                 Waiting::Proof { what, retry, within, .. } => {
-                    // Enter at a dialog would choose something: only at a prompt is it pressed again.
-                    match retry.filter(|_| self.takes_messages()) {
-                        Some(keys) => {
+                    // Enter at a dialog would choose something: it is pressed again only where the message still is.
+                    let may_retry = |retry: &Retry| self.takes_messages() && self.driver.shows(&retry.only_if, screen);
+                    match retry.filter(may_retry) {
+                        Some(Retry { keys, .. }) => {
                             performance.attempts += 1;
                             effects.push(Effect::Type(keys));
                             let until = now.instant + within;
                             performance.waiting = Waiting::Proof { what, until, retry: None, within };
                             return Progress::Waits;
                         }
-                        None => return Progress::Done(Err(())),
+                        None => return Progress::Done(Err(Failure::Unconfirmed)),
                     }
                 }
             }
@@ -232,19 +264,21 @@ impl Agent {
                 Some(Step::Reply(value)) => {
                     let Purpose::Answer { ask, .. } = &performance.purpose else { continue };
                     if !self.answer_hook(&ask.id, value) {
-                        return Progress::Done(Err(()));
+                        return Progress::Done(Err(Failure::Unconfirmed));
                     }
                     performance.proof = Some(("the agent's hook took it".to_owned(), None));
                 }
                 Some(Step::Expect { what, within, retry }) => {
-                    performance.attempts = performance.attempts.max(1);
+                    if !matches!(what, Expected::Screen(_)) {
+                        performance.attempts = performance.attempts.max(1);
+                    }
                     performance.waiting = Waiting::Proof { what, until: now.instant + within, retry, within };
                 }
             }
         }
     }
 
-    fn finish(&mut self, performance: Performance, outcome: Result<(), ()>, now: &Now, effects: &mut Vec<Effect>) {
+    fn finish(&mut self, performance: Performance, outcome: Result<(), Failure>, now: &Now, effects: &mut Vec<Effect>) {
         let Performance { purpose, proof, attempts, state_before, .. } = performance;
         let (confirmed_by, prompt) = proof.map_or((None, None), |(detail, prompt)| (Some(detail), prompt));
         match purpose {
@@ -275,17 +309,23 @@ impl Agent {
                             confirmed_by,
                         }))
                     }
-                    Err(()) => Err(Error::new(
-                        ErrorCode::Unconfirmed,
-                        format!("{} was answered, and nothing shows that the agent took it; look at its state", ask.id),
-                    )),
+                    Err(failure) => {
+                        let why = match failure {
+                            Failure::Unconfirmed => "was answered, and nothing shows that the agent took it",
+                            Failure::NotShown => {
+                                "was not answered: the screen does not show what it should, so nothing more was typed"
+                            }
+                        };
+                        self.unsettled(&ask.id, "it is not to be seen any more, and was not answered", now, effects);
+                        Err(Error::new(ErrorCode::Unconfirmed, format!("{} {why}; look at its state", ask.id)))
+                    }
                 };
                 let _ = reply.send(told);
             }
             Purpose::Interrupt { reply } | Purpose::Configure { reply } => {
                 let unconfirmed =
                     || Error::new(ErrorCode::Unconfirmed, "it was sent, and nothing shows that the agent took it");
-                let _ = reply.send(outcome.map(|()| Reply::Done).map_err(|()| unconfirmed()));
+                let _ = reply.send(outcome.map(|()| Reply::Done).map_err(|_| unconfirmed()));
             }
         }
     }
@@ -293,13 +333,23 @@ impl Agent {
 
 enum Progress {
     Waits,
-    Done(Result<(), ()>),
+    Done(Result<(), Failure>),
+}
+
+/// Why something was not carried through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    /// Nothing shows that it took.
+    Unconfirmed,
+    /// The screen did not show what it has to before the next key.
+    NotShown,
 }
 
 /// Says what was wrong with a delivery.
-fn reason(outcome: Result<(), ()>, prompt: Option<&str>, text: &str) -> Option<String> {
+fn reason(outcome: Result<(), Failure>, prompt: Option<&str>, text: &str) -> Option<String> {
     match (outcome, prompt) {
-        (Err(()), _) => Some("unconfirmed".to_owned()),
+        (Err(Failure::Unconfirmed), _) => Some("unconfirmed".to_owned()),
+        (Err(Failure::NotShown), _) => Some("not_shown".to_owned()),
         (Ok(()), Some(prompt)) if !same_text(prompt, text) => {
             Some("the agent took it together with what was in its input, or changed".to_owned())
         }

@@ -9,6 +9,7 @@ mod cli;
 mod driven;
 mod examples;
 mod hook;
+mod keys;
 mod repository;
 mod sidecar;
 mod tool;
