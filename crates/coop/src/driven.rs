@@ -82,6 +82,9 @@ fn launch(
     let cwd = env::current_dir().and_then(fs::canonicalize).context("cannot tell the current folder")?;
     let program = env::current_exe().context("cannot find coop's own program file")?;
     let argv = argv(command)?;
+    if options.attach.is_none() {
+        Claude::check(&argv)?;
+    }
     let config_dir = config_dir(options, &cwd)?;
     let key = env::var("ANTHROPIC_API_KEY").ok().filter(|_| options.isolate);
     let tail = |key: String| key.chars().skip(key.chars().count().saturating_sub(KEY_TAIL)).collect();

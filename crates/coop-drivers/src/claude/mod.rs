@@ -12,6 +12,7 @@ mod input;
 mod keys;
 mod log;
 mod price;
+mod program;
 mod screen;
 mod setup;
 mod status;
@@ -118,6 +119,11 @@ impl Claude {
             input_open: false,
             on_screen: None,
         }
+    }
+
+    /// Checks that it can be told where in a command line options for the agent belong.
+    pub fn check(command: &[String]) -> Result<(), Refusal> {
+        program::position(command).map(drop).map_err(Refusal::BadRequest)
     }
 
     /// Returns the screen rules that come with coop.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::stream;
+use super::{program, stream};
 use crate::driver::{FileToWrite, Launch, Runtime, Setup, Watch};
 
 /// Hooks that report and go on.
@@ -122,8 +122,7 @@ pub(super) fn logs(launch: &Launch) -> String {
 /// Puts our options right after the agent's own name, before anything that could swallow them. The settings it was
 /// given are in ours.
 fn insert(command: &[String], ours: Vec<String>) -> Vec<String> {
-    let is_agent = |arg: &String| arg.rsplit('/').next() == Some("claude");
-    let at = command.iter().position(is_agent).map_or(1, |at| at + 1).min(command.len());
+    let at = after_program(command);
     let mut kept = Vec::new();
     let mut rest = command[at..].iter();
     while let Some(arg) = rest.next() {
@@ -134,6 +133,11 @@ fn insert(command: &[String], ours: Vec<String>) -> Vec<String> {
         }
     }
     [command[..at].to_vec(), ours, kept].concat()
+}
+
+/// Returns where the agent's own words begin.
+fn after_program(command: &[String]) -> usize {
+    program::position(command).map_or(1, |at| at + 1).min(command.len())
 }
 
 /// Returns the value of an option.
@@ -147,9 +151,7 @@ pub(super) fn value_of(command: &[String], names: &[&str]) -> Option<String> {
 
 /// Tells whether the command line has a first prompt.
 pub(super) fn has_prompt(command: &[String]) -> bool {
-    let is_agent = |arg: &String| arg.rsplit('/').next() == Some("claude");
-    let from = command.iter().position(is_agent).map_or(1, |at| at + 1).min(command.len());
-    let mut rest = command[from..].iter();
+    let mut rest = command[after_program(command)..].iter();
     while let Some(arg) = rest.next() {
         match arg.as_str() {
             "--" => return rest.next().is_some(),
@@ -244,6 +246,10 @@ mod tests {
         assert_eq!(
             command(&["env", "A=1", "/bin/claude", "--settings", "x", "--resume", "R", "hi"]),
             "env A=1 /bin/claude --settings=/run/f/claude-settings.json --resume R hi"
+        );
+        assert_eq!(
+            command(&["npx", "--yes", "claude", "hi"]),
+            "npx --yes claude --settings=/run/f/claude-settings.json --session-id=S hi"
         );
         assert_eq!(
             command(&["coop", "sim", "claude", "-c"]),
