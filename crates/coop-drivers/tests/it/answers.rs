@@ -78,7 +78,7 @@ fn chosen(steps: &[Step]) -> Result<char, String> {
             // Each move is seen before the next key.
             let seen = steps.windows(2).filter(|pair| matches!(pair, [Step::Type(_), Step::Expect { .. }])).count();
             let are_moves = moves.iter().all(|key| matches!(key, Key::Up | Key::Down));
-            if are_moves && seen >= moves.len() + 1 { Ok(number) } else { wrong() }
+            if are_moves && seen > moves.len() { Ok(number) } else { wrong() }
         }
         _ => wrong(),
     }

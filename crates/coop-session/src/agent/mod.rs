@@ -421,26 +421,4 @@ fn withdrawn(ask: AskId, why: &str) -> Effect {
 }
 
 #[cfg(test)]
-mod tests {
-    use coop_drivers::{Claude, Launch};
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_conversation_that_is_resumed_counts_and_is_not_told_again() {
-        let now = Now { instant: Instant::now(), wall: SystemTime::now(), screen: Seq(1) };
-        let driver = Box::new(Claude::new(Claude::rules().expect("rules"), &Launch::default()));
-        let mut agent = Agent::new(driver, Runtime::Pty, Duration::ZERO, StopConfig::default(), None, &now);
-        let line = |id: &str| {
-            let message = json!({ "id": id, "role": "assistant", "model": "claude-opus-4-8", "content": [],
-                                  "usage": { "output_tokens": 10 } });
-            json!({ "type": "assistant", "message": message })
-        };
-        for id in ["a", "a", "b"] {
-            assert!(agent.observe(&Observation::LogLine { line: &line(id), past: true }, &now).is_empty());
-        }
-        let told = agent.observe(&Observation::LogLine { line: &line("c"), past: false }, &now);
-        assert!(matches!(told[..], [Effect::Record(EventBody::Usage(report))] if report.total.output_tokens == 30));
-    }
-}
+mod tests;
