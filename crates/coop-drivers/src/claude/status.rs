@@ -55,6 +55,8 @@ impl Claude {
             self.worked.end(updated_at);
         }
         match status {
+            // The hooks have told the end of the turn in which it was asked: the file is only behind.
+            "busy" if self.hooked && !self.busy && before == "waiting" && !had_dialog => {}
             "busy" => {
                 let begins = !self.hooked && !self.busy && matches!(before.as_str(), "" | "idle");
                 self.busy = true;
