@@ -58,7 +58,7 @@ bench: deps ## Ratios measured side by side
 	target/release/coop-bench
 
 generate: ## Write generated files anew: gRPC code, OpenAPI, command line reference
-	COOP_UPDATE=1 $(CARGO) test -p coop-server --test it generated
+	$(CARGO) run -p coop-gen
 	COOP_UPDATE=1 $(CARGO) test -p coop --test it repository
 
 deps: ## Install the programs the tests drive

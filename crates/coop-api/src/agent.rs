@@ -143,6 +143,67 @@ pub struct AgentReport {
     pub last_message: Option<String>,
     /// Messages that wait to be delivered.
     pub queue: Vec<Nudge>,
+    /// Whether it wants to end its turn and is held until somebody decides.
+    pub stop_held: bool,
+    /// How it is run: `pty`, `pipe` or `server`.
+    pub runtime: &'static str,
+    /// What can be done with it; anything beyond gets [`crate::ErrorCode::Unsupported`].
+    pub capabilities: Vec<Capability>,
+    /// How long it has written nothing.
+    pub quiet_for: Duration,
+}
+
+/// Something that can be done with an agent or learnt from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Capability {
+    /// It takes messages.
+    Nudge,
+    /// It asks for leave to use tools.
+    Permission,
+    /// It shows plans and waits for leave to follow them.
+    Plan,
+    /// It asks questions.
+    Question,
+    /// It can be stopped in what it does.
+    Interrupt,
+    /// Its mode or model can be changed while it runs.
+    Configure,
+    /// The end of its turns can be held back.
+    StopGate,
+    /// It can be told something when it begins.
+    StartContext,
+    /// It tells how many tokens it uses.
+    Usage,
+    /// What it uses has a known price.
+    Cost,
+    /// Its conversation can be read.
+    Transcript,
+    /// It goes on with an earlier conversation.
+    Resume,
+    /// It goes on with a copy of an earlier conversation.
+    Fork,
+}
+
+impl Capability {
+    /// Returns the capability's name on every wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Nudge => "nudge",
+            Self::Permission => "permission",
+            Self::Plan => "plan",
+            Self::Question => "question",
+            Self::Interrupt => "interrupt",
+            Self::Configure => "configure",
+            Self::StopGate => "stop_gate",
+            Self::StartContext => "start_context",
+            Self::Usage => "usage",
+            Self::Cost => "cost",
+            Self::Transcript => "transcript",
+            Self::Resume => "resume",
+            Self::Fork => "fork",
+        }
+    }
 }
 
 /// What a state rests on.

@@ -15,7 +15,7 @@ pub enum ErrorCode {
     WriterBusy,
     /// The token is missing or wrong.
     Unauthorized,
-    /// The request came from an origin or for a host that is not allowed.
+    /// The request came from an origin or for a host that is not allowed, or from the agent that it would steer.
     Forbidden,
     /// The request is malformed or out of bounds.
     BadRequest,
@@ -23,6 +23,8 @@ pub enum ErrorCode {
     NotFound,
     /// The operation needs an agent driver and none is active.
     NoDriver,
+    /// This agent cannot do it, the way it is run.
+    Unsupported,
     /// The agent is not idle.
     AgentBusy,
     /// The agent is not asking anything.
@@ -39,7 +41,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// Every code, for tables and tests.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::NotReady,
         Self::Exited,
         Self::WriterBusy,
@@ -48,6 +50,7 @@ impl ErrorCode {
         Self::BadRequest,
         Self::NotFound,
         Self::NoDriver,
+        Self::Unsupported,
         Self::AgentBusy,
         Self::NoPrompt,
         Self::AlreadyAnswered,
@@ -67,6 +70,7 @@ impl ErrorCode {
             Self::BadRequest => "BAD_REQUEST",
             Self::NotFound => "NOT_FOUND",
             Self::NoDriver => "NO_DRIVER",
+            Self::Unsupported => "UNSUPPORTED",
             Self::AgentBusy => "AGENT_BUSY",
             Self::NoPrompt => "NO_PROMPT",
             Self::AlreadyAnswered => "ALREADY_ANSWERED",

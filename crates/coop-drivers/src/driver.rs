@@ -1,20 +1,31 @@
 //! The trait that each agent's driver implements, and what passes through it.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use coop_api::{Answer, Ask, Screen};
+use coop_api::{Answer, Ask, Capability, Screen};
 use serde_json::Value;
 
 use crate::{Reach, Signal, StartSource};
 
 /// What coop knows of one agent.
 pub trait Driver: Send {
+    /// Returns what can be done with it, the way it is run.
+    fn capabilities(&self) -> &'static [Capability];
+
     /// Returns what has to be done before the agent is started.
-    fn setup(&self, launch: &Launch) -> Setup;
+    fn setup(&self, launch: &Launch) -> Result<Setup, SetupError>;
 
     /// Takes in something that was seen, at this time in milliseconds since 1970, and returns what it means.
     fn observe(&mut self, seen: &Observation<'_>, at: u64) -> Vec<Signal>;
+
+    /// Returns what the agent's link has to be told now for the protocol's own sake, such as a subscription. It is asked
+    /// after every observation. Nothing said here may answer an ask, and keys cannot be said at all.
+    fn say(&mut self) -> Vec<Say> {
+        Vec::new()
+    }
 
     /// Returns how a message is handed to the agent, which waits for one.
     fn deliver(&self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
@@ -32,10 +43,17 @@ pub trait Driver: Send {
     fn start_reply(&self, source: StartSource, context: &str) -> Option<Value>;
 
     /// Tells whether a screen shows something that a step waits for.
-    fn shows(&self, what: &OnScreen, screen: &Screen) -> bool;
+    fn shows(&self, _: &OnScreen, _: &Screen) -> bool {
+        false
+    }
+
+    /// Tells whether the turn is over and more of what was said and done in it is still to be told.
+    fn is_behind(&self) -> bool {
+        false
+    }
 
     /// Returns how a setting of the running agent is changed; nothing if that cannot be done.
-    fn configure(&self, settings: &coop_api::Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
+    fn configure(&mut self, settings: &coop_api::Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
 }
 
 /// How the agent is run.
@@ -46,6 +64,19 @@ pub enum Runtime {
     Pty,
     /// By its protocol over pipes.
     Pipe,
+    /// By its server, without a terminal interface.
+    Server,
+}
+
+impl Runtime {
+    /// Returns the runtime's name on the command line and every wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pty => "pty",
+            Self::Pipe => "pipe",
+            Self::Server => "server",
+        }
+    }
 }
 
 /// What is to be launched.
@@ -55,25 +86,61 @@ pub struct Launch {
     pub runtime: Runtime,
     /// The program and its arguments.
     pub command: Vec<String>,
+    /// Which word of it is the agent's program.
+    pub program_at: usize,
     /// Where it runs.
     pub cwd: String,
+    /// The user's home.
+    pub home: String,
     /// A name for a new conversation.
     pub session_id: String,
+    /// A secret that the agent's server can be given.
+    pub secret: String,
+    /// A port on loopback that was free a moment ago.
+    pub port: u16,
     /// The command that the agent's hooks run.
     pub hook_command: String,
     /// A folder that is ours and private, for files.
     pub folder: String,
-    /// Where the agent keeps its configuration.
-    pub config_dir: String,
+    /// A folder for a configuration of the agent's own, which outlives it; set if it is to have one, without dialogs.
+    pub isolated: Option<String>,
     /// Settings that the caller wants merged into the agent's own.
     pub settings: Option<Value>,
-    /// The content of the settings file that the command line names, if it names one.
-    pub given_settings: Option<Value>,
-    /// Set if the agent is to have a configuration of its own in `config_dir`, without dialogs.
-    pub isolated: bool,
-    /// The end of the agent's API key, which it wants to know approved.
-    pub api_key_tail: Option<String>,
+    /// The variables of the environment that the driver wanted to know, those that are set.
+    pub variables: Variables,
+    /// The content of the files that the driver wanted to read, by path.
+    pub contents: BTreeMap<String, String>,
 }
+
+impl Launch {
+    /// Returns the words before our options, and those after: ours stand right behind the agent's program, before anything
+    /// that could swallow them.
+    pub fn split(&self) -> (&[String], &[String]) {
+        self.command.split_at((self.program_at + 1).min(self.command.len()))
+    }
+}
+
+/// Variables of the environment. Their values may be secrets and are not shown.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Variables(pub BTreeMap<String, String>);
+
+impl Variables {
+    /// Returns the value of a variable.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}
+
+impl fmt::Debug for Variables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// Why an agent cannot be launched this way.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SetupError(pub String);
 
 /// What has to be done before an agent is started.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -86,8 +153,67 @@ pub struct Setup {
     pub files: Vec<FileToWrite>,
     /// Files to watch.
     pub watch: Vec<Watch>,
-    /// What to tell the agent's control protocol first.
-    pub opening: Vec<Value>,
+    /// Another process that runs as long as the agent does.
+    pub companion: Option<Companion>,
+    /// How the agent's protocol is reached.
+    pub link: Link,
+    /// What it is told first.
+    pub opening: Vec<Say>,
+}
+
+/// A process that an agent needs beside it. It is started first and ended last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Companion {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Variables to set.
+    pub env: Vec<(String, String)>,
+}
+
+/// How an agent's protocol is reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Link {
+    /// It has none that is used.
+    #[default]
+    None,
+    /// Lines of JSON over its standard input and output.
+    Pipe,
+    /// Messages over a WebSocket on a Unix socket.
+    Socket {
+        /// Where it is, or will be.
+        path: String,
+    },
+    /// Calls over HTTP on loopback, and a stream of events.
+    Http {
+        /// The address, such as `http://127.0.0.1:4096`.
+        url: String,
+        /// The path of the stream of events.
+        events: String,
+        /// The value of the `authorization` header.
+        authorization: String,
+    },
+}
+
+/// Something to tell an agent's protocol.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Say {
+    /// A message, over pipes or a socket.
+    Message(Value),
+    /// A call, over HTTP.
+    Call(Call),
+}
+
+/// A call over HTTP.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// The name that its reply will have.
+    pub name: String,
+    /// The method, in capitals.
+    pub method: &'static str,
+    /// The path with its query.
+    pub path: String,
+    /// What is sent along.
+    pub body: Option<Value>,
 }
 
 /// A file to write.
@@ -135,6 +261,20 @@ pub enum Observation<'a> {
     StatusFile(&'a Value),
     /// The agent's control protocol said something.
     Control(&'a Value),
+    /// A call was answered.
+    Reply {
+        /// The call's name.
+        name: &'a str,
+        /// The status; none if nobody answered.
+        status: Option<u16>,
+        /// What came back, if that was JSON.
+        body: &'a Value,
+    },
+    /// The link to the agent's protocol came up, or is down; it comes up again by itself.
+    Link {
+        /// Which.
+        up: bool,
+    },
     /// The terminal has another title.
     Title(&'a str),
     /// The screen changed.
@@ -157,6 +297,8 @@ pub enum Step {
     Reply(Value),
     /// Tells the agent's control protocol something.
     Send(Value),
+    /// Calls the agent's server.
+    Call(Call),
     /// Types.
     Type(Bytes),
     /// Waits.
@@ -193,6 +335,8 @@ pub enum Expected {
     AskGone,
     /// The agent is idle.
     Idle,
+    /// The agent replied to this request.
+    Reply(String),
     /// The screen shows this.
     Screen(OnScreen),
 }
@@ -259,4 +403,10 @@ pub enum Refusal {
     /// The request makes no sense for this ask or agent.
     #[error("{0}")]
     BadRequest(String),
+    /// This agent cannot do it, the way it is run.
+    #[error("{0}")]
+    Unsupported(String),
+    /// Nothing is known of the program.
+    #[error("{0}")]
+    NoDriver(String),
 }

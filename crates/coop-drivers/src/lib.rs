@@ -7,15 +7,19 @@ mod arbiter;
 mod artifact;
 mod claude;
 mod driver;
+mod program;
+mod registry;
 mod rules;
 mod signal;
+mod unknown;
 
 pub use arbiter::{Arbiter, Change, Verdict};
 pub use artifact::artifact_kind;
-pub use claude::Claude;
 pub use driver::{
-    Driver, Expected, FileToWrite, Label, Launch, Observation, OnScreen, Refusal, Retry, Runtime, Setup, Step,
-    StopReply, View, Watch,
+    Call, Companion, Driver, Expected, FileToWrite, Label, Launch, Link, Observation, OnScreen, Refusal, Retry,
+    Runtime, Say, Setup, SetupError, Step, StopReply, Variables, View, Watch,
 };
+pub use registry::{KNOWN, Known};
 pub use rules::{RuleError, Rules};
 pub use signal::{AskDraft, Meaning, Reach, Signal, StartSource};
+pub use unknown::UNKNOWN;

@@ -34,8 +34,9 @@ pub struct Rules {
     title_working: Option<Regex>,
     prompt: Option<Regex>,
     working: Option<Regex>,
-    option: Regex,
-    hint: Regex,
+    error: Option<Regex>,
+    /// How options and what stands below them look; without it there are no dialogs.
+    dialog: Option<(Regex, Regex)>,
     asks: Vec<(AskKind, Regex)>,
     options: Vec<(OptionKind, Regex)>,
 }
@@ -50,6 +51,7 @@ struct File {
     title: Title,
     #[serde(default)]
     screen: Marks,
+    #[serde(default)]
     dialog: DialogMarks,
     #[serde(default)]
     ask: Vec<AskRule>,
@@ -68,13 +70,14 @@ struct Title {
 struct Marks {
     prompt: Option<String>,
     working: Option<String>,
+    error: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct DialogMarks {
-    option: String,
-    hint: String,
+    option: Option<String>,
+    hint: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -105,8 +108,8 @@ impl Rules {
             title_working: pattern(file.title.working)?,
             prompt: pattern(file.screen.prompt)?,
             working: pattern(file.screen.working)?,
-            option: Regex::new(&file.dialog.option)?,
-            hint: Regex::new(&file.dialog.hint)?,
+            error: pattern(file.screen.error)?,
+            dialog: pattern(file.dialog.option)?.zip(pattern(file.dialog.hint)?),
             asks: file
                 .ask
                 .into_iter()
@@ -133,6 +136,12 @@ impl Rules {
     /// Tells whether a screen shows the agent's prompt.
     pub(crate) fn shows_prompt(&self, lines: &[String]) -> bool {
         self.prompt.as_ref().is_some_and(|pattern| lines.iter().any(|line| pattern.is_match(line)))
+    }
+
+    /// Returns the line of a screen that shows an error.
+    pub(crate) fn error_line<'a>(&self, lines: &'a [String]) -> Option<&'a str> {
+        let pattern = self.error.as_ref()?;
+        lines.iter().rfind(|line| pattern.is_match(line)).map(|line| line.trim())
     }
 }
 

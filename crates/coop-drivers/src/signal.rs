@@ -54,6 +54,8 @@ pub enum Meaning {
     Idle(TurnOutcome),
     /// The agent may be waiting for a message: nothing says that it works.
     Quiet,
+    /// Nothing tells what the agent does.
+    Unclear,
     /// The agent asks something.
     Ask(Box<AskDraft>),
     /// What the agent asked is settled.
@@ -86,6 +88,15 @@ pub enum Meaning {
         id: String,
         /// What it used.
         usage: Usage,
+        /// When it was made, in milliseconds since 1970, if that is known.
+        at: Option<u64>,
+    },
+    /// The agent replied to a request of ours.
+    Replied {
+        /// The request's name.
+        request: String,
+        /// Why it does not do it.
+        error: Option<String>,
     },
 }
 
@@ -100,6 +111,7 @@ impl Meaning {
             Self::Working { .. } => "working",
             Self::Idle(_) => "idle",
             Self::Quiet => "quiet",
+            Self::Unclear => "unclear",
             Self::Ask(_) => "ask",
             Self::AskGone { .. } => "ask gone",
             Self::Blocked(_) => "blocked",
@@ -109,6 +121,8 @@ impl Meaning {
             Self::Tool(_) => "tool",
             Self::Wrote(_) => "artifact",
             Self::Used { .. } => "usage",
+            Self::Replied { error: None, .. } => "done",
+            Self::Replied { error: Some(_), .. } => "refused",
         }
     }
 }

@@ -1,56 +1,24 @@
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use coop_api::{
-    AgentId, AgentReport, Agents, Answer, Answered, Ask, Error, ErrorCode, Explanation, Health, History, HookCall,
-    Input, NudgeRequest, Receipt, Reply, Request, Screen, Status, UsageReport, WriterId, Written,
+    AgentId, AgentReport, Agents, Answer, Answered, Ask, Dump, Error, ErrorCode, Explanation, Health, History,
+    HookCall, Input, LockAction, NudgeRequest, Receipt, Reply, Request, Screen, Status, Token, UsageReport, WriterId,
+    Written,
 };
 use serde_json::Value;
-use subtle::ConstantTimeEq;
 use tokio_util::sync::CancellationToken;
+
+use crate::wire::LockedBody;
 
 /// What a server needs to know beside its agents.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// The token every request must carry, if there is one.
     pub token: Option<Token>,
-    /// The token that the agent's hooks carry; without one there are no hooks.
-    pub hook_token: Option<Token>,
     /// Names by which the server may be addressed, beside IP addresses and `localhost`.
     pub hosts: Vec<String>,
-}
-
-/// A secret that is never printed.
-#[derive(Clone)]
-pub struct Token(String);
-
-impl Token {
-    /// Returns the token, unless it is empty or could not stand in a header.
-    pub fn new(text: impl Into<String>) -> Result<Self, &'static str> {
-        let text = text.into();
-        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err("a token is one or more printable ASCII characters without blanks");
-        }
-        Ok(Self(text))
-    }
-
-    /// Returns the token itself, for a header.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-
-    /// Compares in constant time.
-    pub(crate) fn matches(&self, given: &str) -> bool {
-        self.0.as_bytes().ct_eq(given.as_bytes()).into()
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(…)")
-    }
 }
 
 /// Asks and takes the reply apart; one of another kind is the agent's fault, not the caller's.
@@ -93,6 +61,16 @@ impl<A: Agents> App<A> {
         WriterId(self.writers.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// Returns the writer that a request names, or a new one.
+    pub(crate) fn writer(&self, named: Option<u64>) -> Result<WriterId, Error> {
+        match named {
+            None => Ok(self.new_writer()),
+            // One that has no name yet may be given to somebody else.
+            Some(named) if named < self.writers.load(Ordering::Relaxed) => Ok(WriterId(named)),
+            Some(named) => Err(Error::bad_request(format!("there is no writer {named}; take the lock first"))),
+        }
+    }
+
     pub(crate) fn ws_clients(&self) -> usize {
         self.ws_clients.load(Ordering::Relaxed)
     }
@@ -124,16 +102,30 @@ impl<A: Agents> App<A> {
         ask!(self, Request::History(count), Reply::History)
     }
 
+    pub(crate) async fn dump(&self) -> Result<Dump, Error> {
+        ask!(self, Request::Dump, Reply::Dump)
+    }
+
+    /// Takes or gives back the lock for somebody without a connection to hold it by.
+    pub(crate) async fn lock(&self, action: LockAction, named: Option<u64>) -> Result<LockedBody, Error> {
+        if action == LockAction::Release && named.is_none() {
+            return Err(Error::bad_request("say which \"writer\" releases the lock"));
+        }
+        let writer = self.writer(named)?;
+        self.call(Request::Lock { writer, action }).await?;
+        Ok(LockedBody { held: action == LockAction::Acquire, writer: writer.0 })
+    }
+
     pub(crate) async fn agent_state(&self) -> Result<AgentReport, Error> {
         ask!(self, Request::AgentState, Reply::AgentState).map(|report| *report)
     }
 
-    pub(crate) async fn nudge(&self, nudge: NudgeRequest) -> Result<Receipt, Error> {
-        ask!(self, Request::Nudge(nudge), Reply::Receipt)
+    pub(crate) async fn nudge(&self, writer: WriterId, nudge: NudgeRequest) -> Result<Receipt, Error> {
+        ask!(self, Request::Nudge { writer, nudge }, Reply::Receipt)
     }
 
-    pub(crate) async fn respond(&self, answer: Answer) -> Result<Answered, Error> {
-        ask!(self, Request::Respond(answer), Reply::Answered)
+    pub(crate) async fn respond(&self, writer: WriterId, answer: Answer) -> Result<Answered, Error> {
+        ask!(self, Request::Respond { writer, answer }, Reply::Answered)
     }
 
     pub(crate) async fn asks(&self) -> Result<Vec<Ask>, Error> {

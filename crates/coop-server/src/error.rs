@@ -27,6 +27,7 @@ pub(crate) fn mapping(code: ErrorCode) -> Mapping {
         ErrorCode::BadRequest => (StatusCode::BAD_REQUEST, Code::InvalidArgument, None),
         ErrorCode::NotFound => (StatusCode::NOT_FOUND, Code::NotFound, None),
         ErrorCode::NoDriver => (StatusCode::NOT_FOUND, Code::Unimplemented, None),
+        ErrorCode::Unsupported => (StatusCode::NOT_IMPLEMENTED, Code::Unimplemented, None),
         ErrorCode::AgentBusy => (StatusCode::CONFLICT, Code::FailedPrecondition, None),
         ErrorCode::NoPrompt => (StatusCode::CONFLICT, Code::FailedPrecondition, None),
         ErrorCode::AlreadyAnswered => (StatusCode::CONFLICT, Code::FailedPrecondition, None),
@@ -104,6 +105,7 @@ mod tests {
         BAD_REQUEST 400 InvalidArgument None
         NOT_FOUND 404 NotFound None
         NO_DRIVER 404 Unimplemented None
+        UNSUPPORTED 501 Unimplemented None
         AGENT_BUSY 409 FailedPrecondition None
         NO_PROMPT 409 FailedPrecondition None
         ALREADY_ANSWERED 409 FailedPrecondition None

@@ -6,14 +6,15 @@ use std::mem;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
-use coop_api::{AskId, Error, ErrorCode, Reply, Request};
-use coop_drivers::{Observation, Runtime, StartSource, Watch};
+use coop_api::{AskId, Capability, Error, ErrorCode, Reply, Request, WriterId};
+use coop_drivers::{Observation, Runtime, Say, StartSource, Watch};
 use coop_term::{Exit, SpawnError};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::agent::{Agent, Effect, Now, ReplyTo};
 use crate::handle::Prepared;
+use crate::link::{Linked, News};
 use crate::prime;
 use crate::render::render;
 use crate::session::Session;
@@ -50,16 +51,19 @@ impl Session {
         let (seen, files) = mpsc::channel(SEEN);
         self.log_paths = Some(watch::start(prepared.watch, now.wall, seen));
         self.files = files;
+        self.hook_token = prepared.hook_token;
         let (grace, stop) = (driven.idle_grace, driven.stop.clone());
         self.agent = Some(Agent::new(prepared.driver, prepared.runtime, grace, stop, transcript, &now));
-        for message in prepared.opening {
-            self.send(&message);
+        self.link = Linked::start(prepared.link);
+        for what in prepared.opening {
+            self.say(what);
         }
     }
 
     /// Tells the agent's part that the process has ended. Returns false if there is none.
     pub(crate) fn agent_exited(&mut self, exit: Exit) -> bool {
         self.log_paths = None;
+        self.link = None;
         let now = self.now();
         let Some(agent) = &mut self.agent else { return false };
         let effects = agent.exited(exit.code, exit.signal, &now);
@@ -69,7 +73,8 @@ impl Session {
     }
 
     fn now(&self) -> Now {
-        Now { instant: Instant::now(), wall: SystemTime::now(), screen: self.screen.seq() }
+        let instant = Instant::now();
+        Now { instant, wall: SystemTime::now(), screen: self.screen.seq(), lock: self.lock.held(instant) }
     }
 
     pub(crate) fn agent_deadline(&mut self, instant: Instant) {
@@ -95,6 +100,17 @@ impl Session {
         }
     }
 
+    pub(crate) fn link_told(&mut self, news: News) {
+        match news {
+            News::Up => self.observe(&Observation::Link { up: true }),
+            News::Down => self.observe(&Observation::Link { up: false }),
+            News::Message(message) => self.observe(&Observation::Control(&message)),
+            News::Reply { name, status, body } => {
+                self.observe(&Observation::Reply { name: &name, status, body: &body });
+            }
+        }
+    }
+
     fn observe(&mut self, seen: &Observation<'_>) {
         let now = self.now();
         let Some(agent) = &mut self.agent else { return };
@@ -104,7 +120,7 @@ impl Session {
     }
 
     /// Lets the agent's part do what has become possible.
-    fn agent_goes_on(&mut self) {
+    pub(crate) fn agent_goes_on(&mut self) {
         // A snapshot for every line of a log or pipe would cost more than the line.
         if self.agent.as_ref().is_some_and(Agent::is_wanted) {
             let now = self.now();
@@ -152,14 +168,14 @@ impl Session {
         for effect in effects {
             match effect {
                 Effect::Record(body) => {
-                    let is_piped = self.agent.as_ref().is_some_and(|agent| agent.runtime() == Runtime::Pipe);
-                    if is_piped && let Some(text) = render(&body) {
+                    let has_screen = self.agent.as_ref().is_none_or(|agent| agent.runtime() == Runtime::Pty);
+                    if !has_screen && let Some(text) = render(&body) {
                         self.output(text.as_bytes());
                     }
                     self.record(body);
                 }
                 Effect::Type(keys) => self.type_keys(keys),
-                Effect::Send(message) => self.send(&message),
+                Effect::Say(what) => self.say(what),
                 Effect::WatchLog(path) => {
                     if let Some(paths) = &self.log_paths {
                         // It takes a moment at most to read them.
@@ -178,7 +194,13 @@ impl Session {
         }
     }
 
-    fn send(&mut self, message: &Value) {
+    fn say(&mut self, what: Say) {
+        if let Some(link) = &self.link {
+            return link.say(what);
+        }
+        let Say::Message(message) = what else {
+            return tracing::error!("there is nobody to call");
+        };
         if let Some(running) = &mut self.child {
             running.outbox.extend_from_slice(message.to_string().as_bytes());
             running.outbox.push(b'\n');
@@ -189,10 +211,10 @@ impl Session {
     fn begin_prime(&mut self, source: StartSource, hook: ReplyTo) {
         let prime = self.options.driven.as_ref().and_then(|driven| driven.start.prime(source)).cloned();
         let Some(prime) = prime else { return drop(hook.send(Ok(Reply::Hook(None)))) };
-        let cwd = self.options.command.cwd.clone();
+        let command = self.options.command.clone();
         let primed = self.primed.0.clone();
         tokio::spawn(async move {
-            let context = prime::text(prime, cwd).await;
+            let context = prime::text(prime, &command).await;
             // If the session is gone, so is the agent.
             let _ = primed.send(Primed { source, context, hook }).await;
         });
@@ -214,12 +236,31 @@ impl Session {
 
     /// Answers what is asked of an agent.
     pub(crate) fn ask_agent(&mut self, request: Request, reply: ReplyTo) {
+        if let Some(writer) = writer(&request) {
+            // Whoever holds the lock and asks this has not forgotten it.
+            let _ = self.lock.check(writer, Instant::now());
+        }
+        if let Request::Hook(call) = &request
+            && !self.hook_token.as_ref().is_some_and(|token| token.matches(call.token.expose()))
+        {
+            let why = "only the hooks of the agent that runs now may report here";
+            return drop(reply.send(Err(Error::new(ErrorCode::Unauthorized, why))));
+        }
+        if matches!(request, Request::Hook(_)) {
+            // What the agent said before it ran its hook comes first.
+            self.drain_pipe();
+        }
         let now = self.now();
         let exited = self.child.is_none();
         let no_driver = self.no_driver();
         let Some(agent) = &mut self.agent else { return drop(reply.send(Err(no_driver))) };
         if exited && changes(&request) {
             return drop(reply.send(Err(Error::exited())));
+        }
+        if let Some(needed) = needed(&request)
+            && !agent.can(needed)
+        {
+            return drop(reply.send(Err(agent.cannot(needed, no_driver))));
         }
         let screen = self.screen.snapshot();
         let effects = match request {
@@ -241,9 +282,9 @@ impl Session {
                 }
                 Err(error) => return drop(reply.send(Err(error))),
             },
-            Request::Nudge(nudge) => agent.nudge(nudge, reply, &screen, &now),
-            Request::Respond(answer) => agent.respond(&answer, reply, &screen, &now),
-            Request::Interrupt => agent.interrupt(reply, &screen, &now),
+            Request::Nudge { writer, nudge } => agent.nudge(writer, nudge, reply, &screen, &now),
+            Request::Respond { writer, answer } => agent.respond(writer, &answer, reply, &screen, &now),
+            Request::Interrupt { writer } => agent.interrupt(writer, reply, &screen, &now),
             Request::Configure(settings) => agent.configure(&settings, reply, &screen, &now),
             Request::Hook(call) => agent.hook(&call, reply, &now),
             other => return drop(reply.send(Err(Error::internal(format!("{other:?} is not for an agent"))))),
@@ -255,10 +296,30 @@ impl Session {
 
 /// Tells whether a request needs an agent that runs.
 fn changes(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::Nudge(_) | Request::Respond(_) | Request::Interrupt | Request::Configure(_) | Request::ResolveStop(_)
-    )
+    writer(request).is_some() || matches!(request, Request::Configure(_) | Request::ResolveStop(_))
+}
+
+/// Returns who asks for something that may have to be typed.
+fn writer(request: &Request) -> Option<WriterId> {
+    match request {
+        Request::Nudge { writer, .. } | Request::Respond { writer, .. } | Request::Interrupt { writer } => {
+            Some(*writer)
+        }
+        _ => None,
+    }
+}
+
+/// Returns what an agent must be able to do for a request.
+fn needed(request: &Request) -> Option<Capability> {
+    match request {
+        Request::Nudge { .. } => Some(Capability::Nudge),
+        Request::Interrupt { .. } => Some(Capability::Interrupt),
+        Request::ResolveStop(_) => Some(Capability::StopGate),
+        Request::Usage => Some(Capability::Usage),
+        Request::Transcript => Some(Capability::Transcript),
+        // An agent is asked only about what it asked, and says itself which settings it has.
+        _ => None,
+    }
 }
 
 /// Reads the conversation, which may be long, beside everything else.

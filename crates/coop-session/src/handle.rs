@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use coop_api::{AgentId, Agents, Error, ErrorCode, Feed, Pulse, Reply, Request, Size, Tap};
-use coop_drivers::{Driver, Runtime, Watch};
+use coop_api::{AgentId, Agents, Error, ErrorCode, Feed, Pulse, Reply, Request, Size, Tap, Token};
+use coop_drivers::{Driver, Link, Runtime, Say, Watch};
 use coop_term::{Command, Exit, Ring, SpawnError};
-use serde_json::Value;
 use tokio::runtime;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -52,6 +51,8 @@ pub struct AgentOptions {
     pub stop: StopConfig,
     /// What it is told when it begins.
     pub start: StartConfig,
+    /// A program that ends the sessions whose leaders it is given when its standard input closes.
+    pub guard: Option<Command>,
 }
 
 impl fmt::Debug for AgentOptions {
@@ -73,8 +74,14 @@ pub struct Prepared {
     pub runtime: Runtime,
     /// Files to watch.
     pub watch: Vec<Watch>,
-    /// What its control protocol is told first.
-    pub opening: Vec<Value>,
+    /// Another process that runs as long as the agent does.
+    pub companion: Option<Command>,
+    /// How its protocol is reached.
+    pub link: Link,
+    /// What its protocol is told first.
+    pub opening: Vec<Say>,
+    /// What its hooks bring along; without it no hook is listened to.
+    pub hook_token: Option<Token>,
 }
 
 /// Who answers the questions a child asks its terminal.

@@ -4,9 +4,12 @@
 //! a [`Handle`]: it asks by mailbox and follows by [`coop_api::Feed`]. Only the input queue writes to the terminal.
 
 mod agent;
+mod companion;
 mod drive;
+mod guard;
 mod handle;
 mod input;
+mod link;
 mod lock;
 mod log;
 mod prime;

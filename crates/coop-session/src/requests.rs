@@ -1,6 +1,6 @@
 //! What the session answers.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use coop_api::{
@@ -41,11 +41,11 @@ impl Session {
             }
             Request::AgentState => Ok(Reply::AgentState(Box::new(self.report()))),
             Request::Explain
-            | Request::Nudge(_)
+            | Request::Nudge { .. }
             | Request::CancelNudge(_)
             | Request::Asks
-            | Request::Respond(_)
-            | Request::Interrupt
+            | Request::Respond { .. }
+            | Request::Interrupt { .. }
             | Request::ResolveStop(_)
             | Request::Hook(_)
             | Request::Transcript
@@ -68,7 +68,7 @@ impl Session {
 
     fn type_input(&mut self, writer: WriterId, input: Input, reply: oneshot::Sender<Result<Reply, Error>>) {
         let now = Instant::now();
-        if self.agent.as_ref().is_some_and(|agent| agent.runtime() == Runtime::Pipe) {
+        if self.agent.as_ref().is_some_and(|agent| agent.runtime() != Runtime::Pty) {
             let why = "this agent has no terminal to type into; use /api/v1/agent/nudge and /api/v1/agent/respond";
             return drop(reply.send(Err(Error::bad_request(why))));
         }
@@ -101,7 +101,10 @@ impl Session {
     fn change_lock(&mut self, writer: WriterId, action: LockAction) -> Result<Reply, Error> {
         match action {
             LockAction::Acquire => self.lock.acquire(writer, Instant::now())?,
-            LockAction::Release => self.lock.release(writer),
+            LockAction::Release => {
+                self.lock.release(writer);
+                self.agent_goes_on();
+            }
         }
         Ok(Reply::Done)
     }
@@ -176,9 +179,14 @@ impl Session {
         Dump { data: self.screen.dump().into(), offset: self.written(), size: self.screen.size() }
     }
 
+    fn quiet_for(&self) -> Duration {
+        self.last_output.elapsed()
+    }
+
     fn report(&self) -> AgentReport {
         if let Some(agent) = &self.agent {
-            return agent.report(&self.options.agent, self.screen.seq(), Instant::now());
+            let report = agent.report(&self.options.agent, self.screen.seq(), Instant::now());
+            return AgentReport { quiet_for: self.quiet_for(), ..report };
         }
         let (state, since_seq, since) = self.state.clone();
         AgentReport {
@@ -193,6 +201,10 @@ impl Session {
             session_id: None,
             last_message: None,
             queue: Vec::new(),
+            stop_held: false,
+            runtime: Runtime::Pty.as_str(),
+            capabilities: Vec::new(),
+            quiet_for: self.quiet_for(),
         }
     }
 

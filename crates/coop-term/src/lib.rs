@@ -12,7 +12,7 @@ mod screen;
 mod width;
 
 pub use keys::{KeyError, encode_keys, encode_paste};
-pub use process::{Exit, Target};
+pub use process::{Exit, Target, session_is_empty, signal_session};
 pub use pty::{Child, ChildEvent, Command, Output, SpawnError, Streams, Wants};
 pub use ring::Ring;
 pub use screen::{FrameId, Screen};

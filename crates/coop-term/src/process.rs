@@ -22,8 +22,19 @@ pub enum Target {
     Session,
 }
 
-/// Sends a signal to every process of a session that still lives.
-fn signal_session(leader: Pid, signal: Signal) {
+/// Sends a signal to every process that still lives of the session that this one leads, or led.
+pub fn signal_session(leader: u32, signal: Signal) {
+    if let Some(leader) = i32::try_from(leader).ok().and_then(Pid::from_raw) {
+        signal_members(leader, signal);
+    }
+}
+
+/// Tells whether no process of the session is left that this one leads, or led.
+pub fn session_is_empty(leader: u32) -> bool {
+    i32::try_from(leader).ok().and_then(Pid::from_raw).is_none_or(|leader| session_members(leader).is_empty())
+}
+
+fn signal_members(leader: Pid, signal: Signal) {
     for pid in session_members(leader) {
         // It may have ended meanwhile.
         let _ = kill_process(pid, signal);
@@ -34,7 +45,7 @@ pub(crate) fn signal(leader: Pid, signal: Signal, target: Target) -> rustix::io:
     match target {
         Target::Group => kill_process_group(leader, signal),
         Target::Session => {
-            signal_session(leader, signal);
+            signal_members(leader, signal);
             Ok(())
         }
     }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, Resettable};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use coop_server::Token;
+use coop_api::Token;
+use coop_drivers::{KNOWN, Runtime};
 
 use crate::bridge;
 
@@ -72,13 +73,24 @@ pub(crate) enum Sub {
     Type(Type),
     /// Presses keys in an agent's terminal
     Keys(Keys),
+    /// Tells which agents are installed here, and what would not work
+    Doctor(Doctor),
     /// Runs a simulated agent, or a fake model server for real ones
     Sim(Sim),
     /// Passes on what an agent's hook is told (used by the hooks coop sets up)
     #[command(hide = true)]
     Hook {
+        /// Wait for an answer that somebody has to think about
+        #[arg(long)]
+        hold: bool,
         /// Which hook
         event: String,
+    },
+    /// Ends the agents of a sidecar that was killed (used by sidecars)
+    #[command(hide = true)]
+    Guard {
+        /// Processes that lead the sessions to end
+        leaders: Vec<u32>,
     },
     /// Shows a pane of tmux or GNU screen on this terminal (used by --attach)
     #[command(hide = true)]
@@ -106,11 +118,11 @@ pub(crate) struct Serve {
     /// Name by which clients may address this server, beside IP addresses and localhost; may be given often
     #[arg(long, env = "COOP_ALLOW_HOST", value_name = "NAME", value_delimiter = ',')]
     pub(crate) allow_host: Vec<String>,
-    /// What kind of agent the command is
-    #[arg(long, env = "COOP_AGENT", value_name = "TYPE", default_value = "unknown",
-          value_parser = PossibleValuesParser::new(["claude", "codex", "gemini", "opencode", "unknown"]))]
+    /// What kind of agent the command is; `auto` goes by the program's name
+    #[arg(long, env = "COOP_AGENT", value_name = "TYPE", default_value = "auto",
+          value_parser = PossibleValuesParser::new(["auto"].into_iter().chain(KNOWN.iter().map(|known| known.name)).chain(["unknown"])))]
     pub(crate) agent: String,
-    /// How the agent is run: its own terminal interface, or its protocol over pipes
+    /// How the agent is run: its own terminal interface, its protocol over pipes, or its server
     #[arg(long, env = "COOP_RUNTIME", value_name = "RUNTIME")]
     pub(crate) runtime: Option<RuntimeChoice>,
     /// Give the agent a configuration of its own, set up without dialogs, instead of the user's
@@ -165,6 +177,24 @@ pub(crate) struct Serve {
 pub(crate) enum RuntimeChoice {
     Pty,
     Pipe,
+    Server,
+}
+
+impl From<RuntimeChoice> for Runtime {
+    fn from(choice: RuntimeChoice) -> Self {
+        match choice {
+            RuntimeChoice::Pty => Self::Pty,
+            RuntimeChoice::Pipe => Self::Pipe,
+            RuntimeChoice::Server => Self::Server,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -2,65 +2,90 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use coop_drivers::{Claude, Driver, Launch, Rules, Runtime, Setup};
+use coop_api::Token;
+use coop_drivers::{Known, Launch, Link, Rules, Runtime, Setup, UNKNOWN, Variables};
 use coop_session::{AgentOptions, Prepared};
 use coop_term::{Command, Streams};
 use serde_json::Value;
 
-use crate::cli::{RuntimeChoice, Serve};
+use crate::cli::Serve;
 use crate::config::AgentConfig;
 use crate::hook;
-use crate::paths;
+use crate::leftovers::Folder;
+use crate::paths::private;
 
-/// How many of the last characters of a key the agent keeps to know it again.
-const KEY_TAIL: usize = 20;
+/// What is run and as what.
+pub(crate) struct Chosen {
+    /// The agent's name; `unknown` if it is none that is known.
+    pub(crate) name: &'static str,
+    known: Option<(&'static Known, usize)>,
+}
 
-/// A folder for one sidecar's files, removed with it.
-pub(crate) struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+/// Tells which agent the command is, and checks that it can be run as wanted.
+pub(crate) fn choose(options: &Serve, command: &Command) -> anyhow::Result<Chosen> {
+    let argv = argv(command)?;
+    let known = match options.agent.as_str() {
+        "unknown" => None,
+        "auto" => Known::of_command(&argv),
+        name => {
+            let known = Known::by_name(name).with_context(|| format!("coop does not know the agent {name}"))?;
+            let at = known.program_said_in(&argv).or_else(|| options.attach.is_some().then_some(0));
+            let at = at.with_context(|| {
+                let shown = argv.join(" ");
+                format!("coop cannot tell which word of {shown:?} is {name}, so it does not know where its options belong; run {name} itself, not by a shell")
+            })?;
+            Some((known, at))
+        }
+    };
+    let name = known.map_or("unknown", |(known, _)| known.name);
+    if let Some(wanted) = options.runtime.map(Runtime::from) {
+        let offered = known.map_or(&[Runtime::Pty][..], |(known, _)| known.runtimes);
+        if !offered.contains(&wanted) {
+            let offered: Vec<_> = offered.iter().map(|runtime| runtime.as_str()).collect();
+            bail!("--runtime {}: {name} can be run only as {}", wanted.as_str(), offered.join(" or "));
+        }
     }
+    Ok(Chosen { name, known })
 }
 
 /// Returns how to run the agent, if it is one that is known.
 pub(crate) fn agent(
     options: &Serve,
+    chosen: &Chosen,
     config: AgentConfig,
     command: &Command,
-    hook_token: &str,
 ) -> anyhow::Result<Option<(AgentOptions, Folder)>> {
-    if options.agent != "claude" {
-        if options.runtime == Some(RuntimeChoice::Pipe) {
-            bail!("--runtime pipe needs --agent claude; {} can only be run on a terminal", options.agent);
-        }
-        return Ok(None);
-    }
-    let folder = Folder(private(paths::runtime_dir()?.join(std::process::id().to_string()))?);
-    let runtime = match options.runtime {
-        Some(RuntimeChoice::Pipe) => Runtime::Pipe,
-        Some(RuntimeChoice::Pty) | None => Runtime::Pty,
+    let (known, program_at) = match chosen.known {
+        Some(known) => known,
+        // What its screen looks like is all that is known of it.
+        None if config.rules.is_some() => (&UNKNOWN, 0),
+        None => return Ok(None),
     };
+    let folder = Folder::make()?;
     let rules = match config.rules {
         Some(rules) => rules,
-        None => Claude::rules()?,
+        None => known.rules()?,
     };
-    let launch = launch(options, runtime, command, config.settings, &folder.0)?;
-    let (command, token) = (command.clone(), hook_token.to_owned());
+    let launch = launch(options, known, program_at, command, config.settings, folder.path())?;
+    if options.attach.is_none() {
+        // What is wrong is better said before anything runs.
+        (known.new)(rules.clone(), &launch).setup(&launch)?;
+    }
+    let command = command.clone();
     let runs_already = options.attach.is_some();
     let prepare = move || {
         if runs_already {
-            Ok(watch_only(&launch, &command, &rules))
+            Ok(watch_only(known, &launch, &command, &rules))
         } else {
-            prepare(&launch, &command, &rules, &token)
+            prepare(known, &launch, &command, &rules)
         }
     };
     let agent = AgentOptions {
@@ -68,64 +93,109 @@ pub(crate) fn agent(
         idle_grace: options.idle_grace,
         stop: config.stop,
         start: config.start,
+        guard: Some(guard()?),
     };
     Ok(Some((agent, folder)))
 }
 
+/// Returns the command that ends the agent should we be killed.
+fn guard() -> anyhow::Result<Command> {
+    let program = env::current_exe().context("cannot find coop's own program file")?;
+    Ok(Command { program: program.into(), args: vec!["guard".into()], ..Command::default() })
+}
+
 fn launch(
     options: &Serve,
-    runtime: Runtime,
+    known: &Known,
+    program_at: usize,
     command: &Command,
     settings: Option<Value>,
     folder: &Path,
 ) -> anyhow::Result<Launch> {
     let cwd = env::current_dir().and_then(fs::canonicalize).context("cannot tell the current folder")?;
     let program = env::current_exe().context("cannot find coop's own program file")?;
-    let argv = argv(command)?;
-    if options.attach.is_none() {
-        Claude::check(&argv)?;
-    }
-    let config_dir = config_dir(options, &cwd)?;
-    let key = env::var("ANTHROPIC_API_KEY").ok().filter(|_| options.isolate);
-    let tail = |key: String| key.chars().skip(key.chars().count().saturating_sub(KEY_TAIL)).collect();
-    Ok(Launch {
-        runtime,
-        given_settings: given_settings(&argv)?,
-        command: argv,
+    let home = env::var("HOME").ok().filter(|home| !home.is_empty());
+    let home = home.context("HOME is not set, so the agent's files cannot be found")?;
+    let variable = |name: &&str| Some(((*name).to_owned(), env::var(name).ok()?));
+    let mut launch = Launch {
+        runtime: options.runtime.map_or(known.runtimes[0], Runtime::from),
+        command: argv(command)?,
+        program_at,
         cwd: text(&cwd)?,
-        session_id: String::new(),
+        isolated: options.isolate.then(|| isolated(&home, known, &cwd)).transpose()?,
+        home,
         hook_command: format!("{} hook", quoted(&text(&program)?)),
         folder: text(folder)?,
-        config_dir: text(&config_dir)?,
         settings,
-        isolated: options.isolate,
-        api_key_tail: key.map(tail),
-    })
+        variables: Variables(known.variables.iter().filter_map(variable).collect()),
+        ..Launch::default()
+    };
+    for path in (known.reads)(&launch) {
+        match fs::read_to_string(&path) {
+            Ok(content) => drop(launch.contents.insert(path, content)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !named(&launch, &path) => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot read {path}")),
+        }
+    }
+    Ok(launch)
 }
 
-/// Makes ready for one more child, with a conversation of its own.
-fn prepare(launch: &Launch, command: &Command, rules: &Rules, token: &str) -> io::Result<Prepared> {
-    let launch = Launch { session_id: uuid::Uuid::new_v4().to_string(), ..launch.clone() };
-    let driver = Claude::new(rules.clone(), &launch);
-    let Setup { command: argv, env, files, watch, opening } = driver.setup(&launch);
+/// Tells whether the command line names a file; then it has to be there.
+fn named(launch: &Launch, path: &str) -> bool {
+    launch.command.iter().any(|word| word.ends_with(path))
+}
+
+/// Makes ready for one more child, with a conversation of its own and a token for its hooks alone.
+fn prepare(known: &Known, launch: &Launch, command: &Command, rules: &Rules) -> io::Result<Prepared> {
+    let launch = Launch {
+        session_id: uuid::Uuid::new_v4().to_string(),
+        secret: uuid::Uuid::new_v4().simple().to_string(),
+        port: free_port()?,
+        ..launch.clone()
+    };
+    let driver = (known.new)(rules.clone(), &launch);
+    let Setup { command: argv, env, files, watch, companion, link, opening } =
+        driver.setup(&launch).map_err(io::Error::other)?;
     for file in &files {
         write_private(Path::new(&file.path), &file.content)?;
     }
+    let companion = companion.map(|companion| with(command, companion.command, companion.env));
+    let mut command = with(command, argv, env);
+    let token = uuid::Uuid::new_v4().simple().to_string();
+    command.env.push((hook::TOKEN.into(), Some(token.clone().into())));
+    command.streams = match link {
+        Link::Pipe => Streams::Pipes,
+        Link::None | Link::Socket { .. } | Link::Http { .. } => Streams::Terminal,
+    };
+    let hook_token = Some(Token::new(token).map_err(io::Error::other)?);
+    Ok(Prepared { command, driver, runtime: launch.runtime, watch, companion, link, opening, hook_token })
+}
+
+/// Returns a command with other words and more variables.
+fn with(command: &Command, argv: Vec<String>, env: Vec<(String, String)>) -> Command {
     let mut argv = argv.into_iter().map(OsString::from);
     let mut command = Command { program: argv.next().unwrap_or_default(), args: argv.collect(), ..command.clone() };
-    command.env.push((hook::TOKEN.into(), Some(token.into())));
     command.env.extend(env.into_iter().map(|(name, value)| (name.into(), Some(value.into()))));
-    command.streams = match launch.runtime {
-        Runtime::Pty => Streams::Terminal,
-        Runtime::Pipe => Streams::Pipes,
-    };
-    Ok(Prepared { command, driver: Box::new(driver), runtime: launch.runtime, watch, opening })
+    command
+}
+
+/// Returns a port that is free now. An agent's server that finds it taken says so, and is known by its secret anyway.
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
 /// Follows an agent that somebody else has started: all there is to go by is its screen.
-fn watch_only(launch: &Launch, command: &Command, rules: &Rules) -> Prepared {
-    let driver = Box::new(Claude::new(rules.clone(), launch));
-    Prepared { command: command.clone(), driver, runtime: Runtime::Pty, watch: Vec::new(), opening: Vec::new() }
+fn watch_only(known: &Known, launch: &Launch, command: &Command, rules: &Rules) -> Prepared {
+    Prepared {
+        command: command.clone(),
+        driver: (known.new)(rules.clone(), launch),
+        runtime: Runtime::Pty,
+        watch: Vec::new(),
+        companion: None,
+        link: Link::None,
+        opening: Vec::new(),
+        hook_token: None,
+    }
 }
 
 fn argv(command: &Command) -> anyhow::Result<Vec<String>> {
@@ -133,46 +203,14 @@ fn argv(command: &Command) -> anyhow::Result<Vec<String>> {
     words.map(|word| word.clone().into_string().ok().context("the agent's command line is not UTF-8")).collect()
 }
 
-/// Returns the settings that the command line names: a file, or the settings themselves.
-fn given_settings(argv: &[String]) -> anyhow::Result<Option<Value>> {
-    let value = argv.iter().enumerate().find_map(|(at, arg)| match arg.strip_prefix("--settings") {
-        Some("") => argv.get(at + 1).map(String::as_str),
-        Some(rest) => rest.strip_prefix('='),
-        None => None,
-    });
-    let Some(value) = value else { return Ok(None) };
-    let content = if value.trim_start().starts_with('{') {
-        value.to_owned()
-    } else {
-        fs::read_to_string(value).with_context(|| format!("cannot read the settings {value}"))?
+/// Returns a folder of coop's for the agent's configuration, by which no dialog comes up. Nobody else's is ever written.
+fn isolated(home: &str, known: &Known, cwd: &Path) -> anyhow::Result<String> {
+    let state = match env::var_os("XDG_STATE_HOME").filter(|dir| !dir.is_empty()) {
+        Some(dir) => PathBuf::from(dir),
+        None => Path::new(home).join(".local/state"),
     };
-    let settings = serde_json::from_str(&content).with_context(|| format!("the settings {value} are not JSON"))?;
-    Ok(Some(settings))
-}
-
-/// Returns where the agent keeps its configuration. One of our own has no dialogs; nobody else's is ever written.
-fn config_dir(options: &Serve, cwd: &Path) -> anyhow::Result<PathBuf> {
-    let home =
-        || env::var_os("HOME").map(PathBuf::from).context("HOME is not set, so the agent's files cannot be found");
-    if options.isolate {
-        let state = match env::var_os("XDG_STATE_HOME").filter(|dir| !dir.is_empty()) {
-            Some(dir) => PathBuf::from(dir),
-            None => home()?.join(".local/state"),
-        };
-        let name: String = cwd.to_string_lossy().chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
-        return private(state.join("coop/isolated").join(name));
-    }
-    match env::var_os("CLAUDE_CONFIG_DIR").filter(|dir| !dir.is_empty()) {
-        Some(dir) => Ok(PathBuf::from(dir)),
-        None => Ok(home()?.join(".claude")),
-    }
-}
-
-/// Makes a folder that only this user can look into.
-fn private(folder: PathBuf) -> anyhow::Result<PathBuf> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-    made.with_context(|| format!("cannot make {}", folder.display()))?;
-    Ok(folder)
+    let name: String = cwd.to_string_lossy().chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+    text(&private(state.join("coop/isolated").join(known.name).join(name))?)
 }
 
 fn write_private(path: &Path, content: &str) -> io::Result<()> {

@@ -6,12 +6,16 @@ mod cli;
 mod client;
 mod command;
 mod config;
+mod doctor;
 mod driven;
+mod guard;
 mod hook;
+mod leftovers;
 mod listen;
 mod oneshot;
 mod paths;
 mod serve;
+mod shield;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -20,10 +24,17 @@ use crate::cli::{Cli, Sim, Simulated, Sub};
 
 fn main() -> ExitCode {
     let cli = Cli::read();
-    if let Some(Sub::Hook { event }) = &cli.sub {
+    if let Some(Sub::Hook { event, hold }) = &cli.sub {
         // Before everything else: the agent waits for it.
-        hook::run(event);
+        hook::run(event, *hold);
         return ExitCode::SUCCESS;
+    }
+    if let Some(Sub::Guard { leaders }) = &cli.sub {
+        guard::run(leaders);
+        return ExitCode::SUCCESS;
+    }
+    if let (None, Some(token)) = (&cli.sub, &cli.serve.auth_token) {
+        shield::hide_token(token);
     }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -36,8 +47,9 @@ fn main() -> ExitCode {
             Some(Sub::Screen(options)) => oneshot::screen(options).await,
             Some(Sub::Type(options)) => oneshot::type_text(options).await,
             Some(Sub::Keys(options)) => oneshot::keys(options).await,
+            Some(Sub::Doctor(options)) => doctor::run(options).await,
             Some(Sub::Sim(Sim { what })) => simulate(what).await,
-            Some(Sub::Hook { .. }) => Ok(0),
+            Some(Sub::Hook { .. } | Sub::Guard { .. }) => Ok(0),
             Some(Sub::Bridge(options)) => Ok(bridge::run(options.target()?).await?),
         }
     });

@@ -58,8 +58,13 @@ enum Choice<'a> {
 
 /// Returns the ask for a dialog on the screen.
 pub(super) fn draft(dialog: &Dialog) -> AskDraft {
-    let preview = dialog.heading.iter().rev().find(|line| line.ends_with('?')).or(dialog.heading.first());
-    let preview = preview.cloned().unwrap_or_default();
+    let question = || dialog.heading.iter().rev().find(|line| line.ends_with('?'));
+    let preview = match dialog.kind {
+        // What is trusted says more than that it is asked.
+        AskKind::Setup => dialog.heading.iter().find(|line| line.starts_with(['/', '~'])).or_else(question),
+        AskKind::Permission | AskKind::Plan | AskKind::Question => question(),
+    };
+    let preview = preview.or(dialog.heading.first()).cloned().unwrap_or_default();
     let options = dialog.ask_options();
     let question = dialog.is_multi_select().then(|| Question {
         question: preview.clone(),

@@ -5,6 +5,7 @@
 //! it. Keys are typed only where neither is there.
 
 mod answer;
+mod behind;
 mod content;
 mod fault;
 mod hooks;
@@ -12,27 +13,63 @@ mod input;
 mod keys;
 mod log;
 mod price;
-mod program;
 mod screen;
 mod setup;
 mod status;
 mod stream;
+mod told;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use coop_api::{Answer, Ask, Configure, EvidenceSource, Screen, TurnOutcome};
+use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, Screen, TurnOutcome};
 use serde_json::{Value, json};
 
-use crate::driver::{Driver, Launch, Observation, OnScreen, Refusal, Runtime, Setup, Step, StopReply, View};
+use crate::driver::{
+    Driver, Launch, Observation, OnScreen, Refusal, Runtime, Setup, SetupError, Step, StopReply, View,
+};
+use crate::registry::Known;
 use crate::rules::Rules;
 use crate::{AskDraft, Meaning, Reach, Signal, StartSource};
 
+use self::behind::Behind;
+use self::told::Told;
+
+/// What can be done with it; the first only over pipes.
+const CAPABILITIES: [Capability; 13] = [
+    Capability::Configure,
+    Capability::Nudge,
+    Capability::Permission,
+    Capability::Plan,
+    Capability::Question,
+    Capability::Interrupt,
+    Capability::StopGate,
+    Capability::StartContext,
+    Capability::Usage,
+    Capability::Cost,
+    Capability::Transcript,
+    Capability::Resume,
+    Capability::Fork,
+];
 /// Tools whose use is an ask and not work.
 const ASKING: [&str; 2] = ["AskUserQuestion", "ExitPlanMode"];
 
+pub(crate) const KNOWN: Known = Known {
+    name: "claude",
+    programs: &["claude"],
+    package: "@anthropic-ai/claude-code",
+    tested: ("2.1.197", "2.1.197"),
+    runtimes: &[Runtime::Pty, Runtime::Pipe],
+    variables: &[setup::CONFIG_DIR, setup::API_KEY],
+    keys: &[setup::API_KEY, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
+    logins: &[".claude/.credentials.json"],
+    rules: include_str!("../../rules/claude.toml"),
+    reads: setup::reads,
+    new: |rules, launch| Box::new(Claude::new(rules, launch)),
+};
+
 /// What coop knows of Claude Code, and what it remembers of one that runs.
 #[derive(Debug)]
-pub struct Claude {
+pub(crate) struct Claude {
     rules: Rules,
     runtime: Runtime,
     session: Option<String>,
@@ -71,8 +108,12 @@ pub struct Claude {
     /// The last work that the status file told of; the log tells of its message later.
     worked: status::Worked,
     /// Uses of tools that were told already.
-    requested: HashSet<String>,
-    finished: HashSet<String>,
+    told: Told,
+    behind: Behind,
+    /// Over pipes: whether a hook told of a turn that the protocol is yet to tell of.
+    announced: bool,
+    /// How many requests were made over the control protocol.
+    requests: u64,
     /// The screen as last seen, and whether the input is open on it.
     rows: Vec<String>,
     input_open: bool,
@@ -90,12 +131,12 @@ enum Compaction {
 
 impl Claude {
     /// Returns a driver for one that is about to be launched.
-    pub fn new(rules: Rules, launch: &Launch) -> Self {
+    fn new(rules: Rules, launch: &Launch) -> Self {
         Self {
             rules,
             runtime: launch.runtime,
             session: setup::session_id(launch),
-            has_prompt: setup::has_prompt(&launch.command),
+            has_prompt: setup::has_prompt(launch),
             expects_hooks: setup::expects_hooks(launch),
             hooked: false,
             started: false,
@@ -113,22 +154,14 @@ impl Claude {
             pid: None,
             logs: setup::logs(launch),
             worked: status::Worked::default(),
-            requested: HashSet::new(),
-            finished: HashSet::new(),
+            told: Told::default(),
+            behind: Behind::default(),
+            announced: false,
+            requests: 0,
             rows: Vec::new(),
             input_open: false,
             on_screen: None,
         }
-    }
-
-    /// Checks that it can be told where in a command line options for the agent belong.
-    pub fn check(command: &[String]) -> Result<(), Refusal> {
-        program::position(command).map(drop).map_err(Refusal::BadRequest)
-    }
-
-    /// Returns the screen rules that come with coop.
-    pub fn rules() -> Result<Rules, crate::RuleError> {
-        Rules::parse(include_str!("../../rules/claude.toml"))
     }
 
     fn begin_turn(&mut self) {
@@ -138,6 +171,8 @@ impl Claude {
         self.unfinished = false;
         self.gave_up = false;
         self.asking.clear();
+        self.told.begin_turn();
+        self.behind.begin_turn();
     }
 
     fn observe_title(&mut self, title: &str) -> Vec<Signal> {
@@ -163,7 +198,14 @@ impl Claude {
 }
 
 impl Driver for Claude {
-    fn setup(&self, launch: &Launch) -> Setup {
+    fn capabilities(&self) -> &'static [Capability] {
+        match self.runtime {
+            Runtime::Pty | Runtime::Server => &CAPABILITIES[1..],
+            Runtime::Pipe => &CAPABILITIES,
+        }
+    }
+
+    fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {
         setup::setup(launch)
     }
 
@@ -173,6 +215,7 @@ impl Driver for Claude {
             Observation::LogLine { line, past } => self.observe_log(line, *past),
             Observation::StatusFile(file) => self.observe_status(file),
             Observation::Control(message) => self.observe_control(message),
+            Observation::Reply { .. } | Observation::Link { .. } => Vec::new(),
             Observation::Title(title) => self.observe_title(title),
             Observation::Screen(screen) => self.observe_screen(screen),
         }
@@ -180,7 +223,7 @@ impl Driver for Claude {
 
     fn deliver(&self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
         match view.runtime {
-            Runtime::Pty => input::deliver(text, view.screen, &self.last_prompt),
+            Runtime::Pty | Runtime::Server => input::deliver(text, view.screen, &self.last_prompt),
             Runtime::Pipe => Ok(stream::deliver(text)),
         }
     }
@@ -195,7 +238,7 @@ impl Driver for Claude {
 
     fn interrupt(&self, view: &View<'_>) -> Vec<Step> {
         match view.runtime {
-            Runtime::Pty => keys::interrupt(),
+            Runtime::Pty | Runtime::Server => keys::interrupt(),
             Runtime::Pipe => stream::interrupt(),
         }
     }
@@ -216,13 +259,17 @@ impl Driver for Claude {
         self.is_on_screen(what, screen)
     }
 
-    fn configure(&self, settings: &Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
+    fn is_behind(&self) -> bool {
+        self.behind.is_any()
+    }
+
+    fn configure(&mut self, settings: &Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
         match view.runtime {
-            Runtime::Pipe => Ok(stream::configure(settings)),
-            Runtime::Pty => {
+            Runtime::Pipe => self.configure_by_control(settings),
+            Runtime::Pty | Runtime::Server => {
                 let why =
                     "its mode and model can be set only with --runtime pipe; in its terminal use /model or the keys";
-                Err(Refusal::BadRequest(why.into()))
+                Err(Refusal::Unsupported(why.into()))
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{program, stream};
-use crate::driver::{FileToWrite, Launch, Runtime, Setup, Watch};
+use super::stream;
+use crate::driver::{FileToWrite, Launch, Link, Runtime, Say, Setup, SetupError, Watch};
 
 /// Hooks that report and go on.
 const REPORTING: [&str; 12] = [
@@ -22,14 +22,31 @@ const REPORTING: [&str; 12] = [
 ];
 /// Hooks that wait for a decision.
 const HOLDING: [&str; 2] = ["PermissionRequest", "Stop"];
-/// Over pipes the control protocol says the rest.
-const WITH_PIPES: [&str; 5] = ["SessionStart", "Stop", "PreCompact", "PostCompact", "SessionEnd"];
+/// Over pipes the control protocol says the rest. What it does not say: which message began a turn, how long a tool ran,
+/// what it was called with in the end, and what a sub-agent said last.
+const WITH_PIPES: [&str; 9] = [
+    "SessionStart",
+    "UserPromptSubmit",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "SubagentStop",
+    "Stop",
+    "PreCompact",
+    "PostCompact",
+    "SessionEnd",
+];
 /// Seconds that a reporting hook may take.
 const REPORT_LIMIT: u32 = 10;
 /// Seconds that start scripts may take, each up to a minute.
 const START_LIMIT: u32 = 10 * 60;
 /// Seconds that a person may take to decide: a day.
 const HOLD_LIMIT: u32 = 24 * 60 * 60;
+/// The variable with the folder of its configuration.
+pub(super) const CONFIG_DIR: &str = "CLAUDE_CONFIG_DIR";
+/// The variable with its key.
+pub(super) const API_KEY: &str = "ANTHROPIC_API_KEY";
+/// How many of the last characters of a key the agent keeps to know it again.
+const KEY_TAIL: usize = 20;
 /// Options that are followed by a value; a word after any other is the first prompt.
 const WITH_VALUE: [&str; 21] = [
     "--session-id",
@@ -55,7 +72,32 @@ const WITH_VALUE: [&str; 21] = [
     "--setting-sources",
 ];
 
-pub(super) fn setup(launch: &Launch) -> Setup {
+/// Returns the file of settings that the command line names.
+pub(super) fn reads(launch: &Launch) -> Vec<String> {
+    value_of(&launch.command, &["--settings"]).filter(|value| !is_json(value)).into_iter().collect()
+}
+
+fn is_json(value: &str) -> bool {
+    value.trim_start().starts_with('{')
+}
+
+/// Returns the settings that the command line names: a file, or the settings themselves.
+fn given_settings(launch: &Launch) -> Result<Option<Value>, SetupError> {
+    let Some(given) = value_of(&launch.command, &["--settings"]) else { return Ok(None) };
+    let content = if is_json(&given) { Some(&given) } else { launch.contents.get(&given) };
+    let settings = content.map(|content| serde_json::from_str(content)).transpose();
+    settings.map_err(|error| SetupError(format!("the settings {given} are not JSON: {error}")))
+}
+
+/// Returns where the agent keeps its configuration.
+fn config_dir(launch: &Launch) -> String {
+    let own = launch.isolated.clone();
+    let told = || launch.variables.get(CONFIG_DIR).filter(|dir| !dir.is_empty()).map(str::to_owned);
+    own.or_else(told).unwrap_or_else(|| format!("{}/.claude", launch.home))
+}
+
+pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
+    let config_dir = config_dir(launch);
     let settings_path = format!("{}/claude-settings.json", launch.folder);
     let mut ours = vec![format!("--settings={settings_path}")];
     if given_id(&launch.command).is_none() && !continues(&launch.command) {
@@ -70,30 +112,30 @@ pub(super) fn setup(launch: &Launch) -> Setup {
     if launch.runtime == Runtime::Pipe {
         env.push(("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS".to_owned(), "1".to_owned()));
     }
-    let mut files = vec![FileToWrite { path: settings_path, content: settings(launch).to_string() }];
-    if launch.isolated {
-        env.push(("CLAUDE_CONFIG_DIR".to_owned(), launch.config_dir.clone()));
+    let mut files = vec![FileToWrite { path: settings_path, content: settings(launch)?.to_string() }];
+    if launch.isolated.is_some() {
+        env.push((CONFIG_DIR.to_owned(), config_dir.clone()));
         let content = state_file(launch).to_string();
-        files.push(FileToWrite { path: format!("{}/.claude.json", launch.config_dir), content });
+        files.push(FileToWrite { path: format!("{config_dir}/.claude.json"), content });
     }
     // Over pipes the protocol says it all, and sooner.
     let mut watch = match launch.runtime {
-        Runtime::Pty => vec![Watch::Status { folder: format!("{}/sessions", launch.config_dir) }],
+        Runtime::Pty | Runtime::Server => vec![Watch::Status { folder: format!("{config_dir}/sessions") }],
         Runtime::Pipe => Vec::new(),
     };
     if let Some(id) = session_id(launch) {
         watch.push(Watch::Log { path: format!("{}/{id}.jsonl", logs(launch)) });
     }
-    let opening = match launch.runtime {
-        Runtime::Pty => Vec::new(),
-        Runtime::Pipe => stream::opening(),
+    let (link, opening) = match launch.runtime {
+        Runtime::Pty | Runtime::Server => (Link::None, Vec::new()),
+        Runtime::Pipe => (Link::Pipe, stream::opening().into_iter().map(Say::Message).collect()),
     };
-    Setup { command: insert(&launch.command, ours), env, files, watch, opening }
+    Ok(Setup { command: insert(launch, ours), env, files, watch, companion: None, link, opening })
 }
 
 /// Tells whether the agent will run our hooks, as far as its command line and settings say.
 pub(super) fn expects_hooks(launch: &Launch) -> bool {
-    let settings = [&launch.given_settings, &launch.settings];
+    let settings = [given_settings(launch).ok().flatten(), launch.settings.clone()];
     let switched_off = settings.into_iter().flatten().any(|settings| settings["disableAllHooks"] == true);
     !switched_off && !launch.command.iter().any(|arg| arg == "--bare" || arg == "--safe-mode")
 }
@@ -116,15 +158,14 @@ fn continues(command: &[String]) -> bool {
 /// Returns the folder of the project's logs.
 pub(super) fn logs(launch: &Launch) -> String {
     let name: String = launch.cwd.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    format!("{}/projects/{name}", launch.config_dir)
+    format!("{}/projects/{name}", config_dir(launch))
 }
 
-/// Puts our options right after the agent's own name, before anything that could swallow them. The settings it was
-/// given are in ours.
-fn insert(command: &[String], ours: Vec<String>) -> Vec<String> {
-    let at = after_program(command);
+/// Adds our options. The settings it was given are in ours.
+fn insert(launch: &Launch, ours: Vec<String>) -> Vec<String> {
+    let (before, after) = launch.split();
     let mut kept = Vec::new();
-    let mut rest = command[at..].iter();
+    let mut rest = after.iter();
     while let Some(arg) = rest.next() {
         match arg.as_str() {
             "--settings" => drop(rest.next()),
@@ -132,12 +173,7 @@ fn insert(command: &[String], ours: Vec<String>) -> Vec<String> {
             _ => kept.push(arg.clone()),
         }
     }
-    [command[..at].to_vec(), ours, kept].concat()
-}
-
-/// Returns where the agent's own words begin.
-fn after_program(command: &[String]) -> usize {
-    program::position(command).map_or(1, |at| at + 1).min(command.len())
+    [before.to_vec(), ours, kept].concat()
 }
 
 /// Returns the value of an option.
@@ -150,8 +186,8 @@ pub(super) fn value_of(command: &[String], names: &[&str]) -> Option<String> {
 }
 
 /// Tells whether the command line has a first prompt.
-pub(super) fn has_prompt(command: &[String]) -> bool {
-    let mut rest = command[after_program(command)..].iter();
+pub(super) fn has_prompt(launch: &Launch) -> bool {
+    let mut rest = launch.split().1.iter();
     while let Some(arg) = rest.next() {
         match arg.as_str() {
             "--" => return rest.next().is_some(),
@@ -164,13 +200,13 @@ pub(super) fn has_prompt(command: &[String]) -> bool {
 }
 
 /// Returns all settings in one: what the command line names, what the caller wants, and our hooks beside theirs.
-fn settings(launch: &Launch) -> Value {
+fn settings(launch: &Launch) -> Result<Value, SetupError> {
     let mut merged = json!({});
-    for more in [&launch.given_settings, &launch.settings].into_iter().flatten() {
-        merge(&mut merged, more);
+    for more in [given_settings(launch)?, launch.settings.clone()].into_iter().flatten() {
+        merge(&mut merged, &more);
     }
     merge(&mut merged, &json!({ "hooks": hooks(launch) }));
-    merged
+    Ok(merged)
 }
 
 fn hooks(launch: &Launch) -> Value {
@@ -186,7 +222,8 @@ fn hooks(launch: &Launch) -> Value {
         .copied()
         .filter(wanted)
         .map(|event| {
-            let command = format!("{} {event}", launch.hook_command);
+            let hold = if limit(event) > REPORT_LIMIT { "--hold " } else { "" };
+            let command = format!("{} {hold}{event}", launch.hook_command);
             let hook = json!({ "type": "command", "command": command, "timeout": limit(event) });
             (event.to_owned(), json!([{ "hooks": [hook] }]))
         })
@@ -209,7 +246,8 @@ fn merge(into: &mut Value, from: &Value) {
 
 /// Returns the state file of a configuration of our own, by which no dialog comes up.
 fn state_file(launch: &Launch) -> Value {
-    let approved: Vec<_> = launch.api_key_tail.iter().collect();
+    let tail = |key: &str| key.chars().skip(key.chars().count().saturating_sub(KEY_TAIL)).collect::<String>();
+    let approved: Vec<_> = launch.variables.get(API_KEY).map(tail).into_iter().collect();
     json!({
         "hasCompletedOnboarding": true,
         "theme": "dark",
@@ -226,22 +264,26 @@ fn state_file(launch: &Launch) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::Variables;
+    use crate::program;
 
     fn launch(command: &[&str]) -> Launch {
+        let command: Vec<_> = command.iter().map(|&arg| arg.to_owned()).collect();
         Launch {
-            command: command.iter().map(|&arg| arg.to_owned()).collect(),
             cwd: "/home/dev/my.project".into(),
             session_id: "S".into(),
             hook_command: "coop hook".into(),
             folder: "/run/f".into(),
-            config_dir: "/c".into(),
+            variables: Variables([(CONFIG_DIR.to_owned(), "/c".to_owned())].into()),
+            program_at: program::find(&command, &["claude"], "").unwrap_or(0),
+            command,
             ..Launch::default()
         }
     }
 
     #[test]
     fn our_options_stand_where_nothing_swallows_them() {
-        let command = |given: &[&str]| setup(&launch(given)).command.join(" ");
+        let command = |given: &[&str]| setup(&launch(given)).expect("a set-up").command.join(" ");
         assert_eq!(command(&["claude"]), "claude --settings=/run/f/claude-settings.json --session-id=S");
         assert_eq!(
             command(&["env", "A=1", "/bin/claude", "--settings", "x", "--resume", "R", "hi"]),
@@ -259,25 +301,25 @@ mod tests {
 
     #[test]
     fn the_log_is_known_before_it_is_there() {
-        let watch = setup(&launch(&["claude"])).watch;
+        let watch = setup(&launch(&["claude"])).expect("a set-up").watch;
         assert_eq!(watch[1], Watch::Log { path: "/c/projects/-home-dev-my-project/S.jsonl".into() });
-        assert_eq!(setup(&launch(&["claude", "--continue"])).watch.len(), 1);
+        assert_eq!(setup(&launch(&["claude", "--continue"])).expect("a set-up").watch.len(), 1);
     }
 
     #[test]
     fn hooks_of_others_stay() {
         let mut launch = launch(&["claude"]);
         launch.settings = Some(json!({ "model": "x", "hooks": { "Stop": [{ "hooks": ["theirs"] }] } }));
-        let settings = settings(&launch);
+        let settings = settings(&launch).expect("settings");
         assert_eq!(settings["model"], "x");
         assert_eq!(settings["hooks"]["Stop"][0]["hooks"][0], "theirs");
-        assert_eq!(settings["hooks"]["Stop"][1]["hooks"][0]["command"], "coop hook Stop");
+        assert_eq!(settings["hooks"]["Stop"][1]["hooks"][0]["command"], "coop hook --hold Stop");
         assert_eq!(settings["hooks"]["Stop"][1]["hooks"][0]["timeout"], 86400);
     }
 
     #[test]
     fn a_first_prompt_is_told_from_options() {
-        let has = |args: &[&str]| has_prompt(&launch(args).command);
+        let has = |args: &[&str]| has_prompt(&launch(args));
         assert!(
             has(&["claude", "fix it"]) && has(&["claude", "--model", "opus", "fix"]) && has(&["claude", "--", "x"])
         );

@@ -74,7 +74,9 @@ impl Claude {
             // After a dialog that a command opened it is at its prompt, whatever was before.
             "idle" if self.may_be_idle() && (!self.gave_up || had_dialog) => {
                 let outcome = if self.busy { TurnOutcome::Interrupted } else { TurnOutcome::Completed };
-                self.busy = false;
+                if std::mem::take(&mut self.busy) {
+                    self.behind.await_end();
+                }
                 self.gave_up = false;
                 self.on_screen.take_if(|_| had_dialog);
                 signals.push(signal(Meaning::Idle(outcome)));

@@ -58,9 +58,10 @@ pub(crate) struct Row {
 impl Rules {
     /// Returns the dialog at the bottom of a screen.
     pub(crate) fn dialog(&self, lines: &[String], hint: Hint) -> Option<Dialog> {
+        let (_, pattern) = self.dialog.as_ref()?;
         let hinted = lines
             .iter()
-            .rposition(|line| self.hint.is_match(line))
+            .rposition(|line| pattern.is_match(line))
             .filter(|hint| lines[hint + 1..].iter().filter(|line| !line.trim().is_empty()).count() <= BELOW_DIALOG);
         let found = hinted.and_then(|end| self.dialog_above(lines, end));
         match hint {
@@ -134,7 +135,8 @@ impl Rules {
 
     /// Returns a row's option and the column of its number, which is that of the others.
     fn numbered<'a>(&self, line: &'a str, others: Option<usize>) -> Option<(usize, Captures<'a>)> {
-        let found = self.option.captures(line)?;
+        let (option, _) = self.dialog.as_ref()?;
+        let found = option.captures(line)?;
         let column = line[..found.name("number")?.start()].chars().count();
         others.is_none_or(|others| others == column).then_some((column, found))
     }

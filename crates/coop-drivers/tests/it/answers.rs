@@ -1,7 +1,7 @@
 //! A "no" never becomes a "yes", whatever is asked and however it looks.
 
 use coop_api::{Answer, Ask, AskId, QuestionAnswer};
-use coop_drivers::{Driver, Expected, Label, Meaning, OnScreen, Reach, Refusal, Runtime, Step, View};
+use coop_drivers::{Expected, Label, Meaning, OnScreen, Reach, Refusal, Runtime, Step, View};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ fn keys(steps: &[Step]) -> Vec<Key> {
                 None => continue,
             },
             Step::Pause(_) => continue,
-            Step::Reply(_) | Step::Send(_) => panic!("no keys: {step:?}"),
+            Step::Reply(_) | Step::Send(_) | Step::Call(_) => panic!("no keys: {step:?}"),
         };
         let mut rest = std::str::from_utf8(typed).expect("text");
         while let Some(first) = rest.chars().next() {
@@ -166,7 +166,7 @@ proptest! {
     ) {
         let mut mimic = Mimic::new(runtime, &["claude"]);
         mimic.see(&match runtime {
-            Runtime::Pty => {
+            Runtime::Pty | Runtime::Server => {
                 let payload = json!({
                     "session_id": SESSION, "tool_name": tool, "tool_input": input,
                     "permission_suggestions": suggestions,

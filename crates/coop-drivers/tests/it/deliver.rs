@@ -1,7 +1,7 @@
 //! How messages are typed.
 
 use coop_api::{Line, Modes, Screen, Style};
-use coop_drivers::{Driver, Expected, OnScreen, Refusal, Runtime, Step, View};
+use coop_drivers::{Expected, OnScreen, Refusal, Runtime, Step, View};
 use proptest::prelude::*;
 use serde_json::json;
 

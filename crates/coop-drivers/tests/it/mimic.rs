@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use coop_api::{AgentState, Ask, AskChannel, AskId, AskKind, Evidence, EvidenceSource, Screen, TurnOutcome};
-use coop_drivers::{Arbiter, AskDraft, Claude, Driver, Launch, Meaning, Observation, Reach, Rules, Runtime, Signal};
+use coop_drivers::{Arbiter, AskDraft, Driver, Known, Launch, Meaning, Observation, Reach, Rules, Runtime, Signal};
 use serde_json::Value;
 
 use crate::screens::screen;
@@ -12,7 +12,11 @@ use crate::screens::screen;
 /// The conversation of the recordings.
 pub(crate) const SESSION: &str = "e5555555-5555-4555-8555-555555555555";
 
-static RULES: LazyLock<Rules> = LazyLock::new(|| Claude::rules().expect("the rules"));
+static RULES: LazyLock<Rules> = LazyLock::new(|| claude().rules().expect("the rules"));
+
+fn claude() -> &'static Known {
+    Known::by_name("claude").expect("a known agent")
+}
 
 /// Something that was seen of the agent, or done to it.
 #[derive(Clone, Debug)]
@@ -33,7 +37,7 @@ pub(crate) enum Seen {
 
 /// An agent's state as the session would have it. Nobody holds the agent back from ending its turn.
 pub(crate) struct Mimic {
-    pub(crate) driver: Claude,
+    pub(crate) driver: Box<dyn Driver>,
     arbiter: Arbiter,
     open: Vec<(Ask, Reach)>,
     count: u64,
@@ -46,7 +50,7 @@ impl Mimic {
         let command = command.iter().map(|&word| word.to_owned()).collect();
         let launch = Launch { runtime, command, session_id: SESSION.into(), ..Launch::default() };
         Self {
-            driver: Claude::new(RULES.clone(), &launch),
+            driver: (claude().new)(RULES.clone(), &launch),
             arbiter: Arbiter::new(Duration::from_secs(60)),
             open: Vec::new(),
             count: 0,

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use std::path::PathBuf;
 
 use coop_api::{Answer, AskKind};
-use coop_drivers::{Driver, Runtime, Step, View};
+use coop_drivers::{Runtime, Step, View};
 use serde_json::Value;
 
 use crate::mimic::{Mimic, SESSION, Seen};

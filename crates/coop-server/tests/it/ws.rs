@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use coop_api::{EventBody, Lifecycle, Size};
+use coop_api::{AgentState, Error, ErrorCode, EventBody, Evidence, EvidenceSource, Lifecycle, Seq, Size, StateChange};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
@@ -92,6 +92,28 @@ async fn an_exit_follows_the_last_output() {
         json!({"type":"state_change","prev":"unknown","next":"exited","seq":42,"event":2,"prompt":null,"evidence":evidence})
     );
     assert_eq!(next_json(&mut socket).await, json!({"type":"exit","code":3,"signal":null}));
+}
+
+/// From one tool to the next both states are `working`, and nobody could tell which tool it was.
+#[tokio::test]
+async fn a_change_of_the_tool_names_it() {
+    let live = Live::start(None).await;
+    let mut socket = connect(&live, "mode=state").await;
+    let working = |tool: Option<&str>| AgentState::Working { tool: tool.map(str::to_owned) };
+    let evidence = Evidence { source: EvidenceSource::Hook, detail: "PreToolUse Bash".into() };
+    for next in [working(Some("Bash")), working(None)] {
+        live.fake.happen(EventBody::State(Box::new(StateChange {
+            prev: working(Some("Read")),
+            next,
+            screen_seq: Seq(42),
+            evidence: evidence.clone(),
+            ask: None,
+            last_message: None,
+        })));
+    }
+    let with = next_json(&mut socket).await;
+    assert_eq!((&with["prev"], &with["next"], &with["tool"]), (&json!("working"), &json!("working"), &json!("Bash")));
+    assert_eq!(next_json(&mut socket).await.get("tool"), None);
 }
 
 /// Events waited until all output was sent: after what was written later, and never while a child writes without end.
@@ -224,4 +246,20 @@ async fn an_event_number_from_another_life_replays_everything() {
     live.fake.happen(EventBody::Lifecycle(Lifecycle::Started { pid: 7 }));
     let mut socket = connect(&live, "mode=state&after=4711").await;
     assert_eq!(next_json(&mut socket).await, json!({"type":"started","pid":7}));
+}
+
+/// That there is no conversation yet, or that a restart is under way, is no reason to lose the connection.
+#[tokio::test]
+async fn only_a_missing_child_ends_the_connection() {
+    let live = Live::start(None).await;
+    let mut socket = connect(&live, "mode=state").await;
+    live.fake.fail(Some(Error::new(ErrorCode::NotReady, "not yet")));
+    for kind in ["transcript_request", "restart"] {
+        socket.send(Message::text(json!({ "type": kind }).to_string())).await.expect("it is open");
+        let told = next_json(&mut socket).await;
+        assert_eq!(told, json!({"type":"error","code":"NOT_READY","message":"not yet"}), "{kind}");
+    }
+    socket.send(Message::text(r#"{"type":"signal","signal":"SIGINT"}"#)).await.expect("it is open");
+    let Message::Close(Some(frame)) = next(&mut socket).await else { panic!("it was not closed") };
+    assert_eq!(u16::from(frame.code), 4503);
 }

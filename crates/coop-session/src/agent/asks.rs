@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use coop_api::{
     AgentState, Answer, Ask, AskChange, AskChannel, AskId, AskKind, Error, ErrorCode, EventBody, Evidence,
-    EvidenceSource, Reply, Screen,
+    EvidenceSource, Reply, Screen, WriterId,
 };
 use coop_drivers::{AskDraft, Expected, Meaning, Reach, Refusal, Signal, Verdict, View};
 use serde_json::Value;
 
-use super::perform::{Performance, Purpose, Via};
+use super::perform::{Performance, Proof, Purpose, Via};
 use super::{Agent, Effect, Now, ReplyTo, withdrawn};
 
 /// A dialog on the screen counts as an ask of its own only if no hook reports it within this time.
@@ -90,7 +90,7 @@ impl Agent {
         }
         if let Some(performance) = self.performance.as_mut().filter(|performance| performance.is_answer()) {
             // If nothing is left to be typed it shows that the one before took its answer.
-            performance.prove(&[Expected::AskGone], &signal.detail, None);
+            performance.prove(&[Expected::AskGone], Proof::of(signal));
             self.asks.seen = Some((signal.clone(), now.instant));
             return Verdict::Ignored("an answer is being typed into it");
         }
@@ -234,7 +234,14 @@ impl Agent {
     }
 
     /// Answers an ask.
-    pub(crate) fn respond(&mut self, answer: &Answer, reply: ReplyTo, screen: &Screen, now: &Now) -> Vec<Effect> {
+    pub(crate) fn respond(
+        &mut self,
+        writer: WriterId,
+        answer: &Answer,
+        reply: ReplyTo,
+        screen: &Screen,
+        now: &Now,
+    ) -> Vec<Effect> {
         let steps = self.find(answer).and_then(|at| {
             let open = &self.asks.open[at];
             let view = View { runtime: self.runtime, screen };
@@ -249,7 +256,7 @@ impl Agent {
         match steps {
             Ok((ask, via, steps)) => {
                 let purpose = Purpose::Answer { ask, via, answer: describe(answer), reply };
-                self.perform(Performance::new(purpose, steps, self.state()), screen, now)
+                self.perform(Performance::new(purpose, writer, steps, self.state()), screen, now)
             }
             Err(error) => {
                 let _ = reply.send(Err(error));
@@ -270,6 +277,10 @@ impl Agent {
                 }
                 Error::new(ErrorCode::NoPrompt, format!("there is no {id}; see GET /api/v1/agent/asks"))
             }),
+            None if self.asks.open.is_empty() && self.driver.capabilities().is_empty() => {
+                let why = "coop does not know this program, so it cannot tell what it asks; use /api/v1/input";
+                Err(Error::new(ErrorCode::NoDriver, why))
+            }
             None if self.asks.open.is_empty() => {
                 Err(Error::new(ErrorCode::NoPrompt, format!("the agent asks nothing; it is {}", self.state().as_str())))
             }
@@ -337,5 +348,7 @@ pub(super) fn refused(refusal: Refusal) -> Error {
         Refusal::NoSuchOption(why) => Error::new(ErrorCode::NoSuchOption, why),
         Refusal::Occupied(why) | Refusal::NotYet(why) => Error::new(ErrorCode::AgentBusy, why),
         Refusal::BadRequest(why) => Error::bad_request(why),
+        Refusal::NoDriver(why) => Error::new(ErrorCode::NoDriver, why),
+        Refusal::Unsupported(why) => Error::new(ErrorCode::Unsupported, why),
     }
 }

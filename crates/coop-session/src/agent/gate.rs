@@ -3,7 +3,7 @@
 use coop_api::{
     Error, ErrorCode, EventBody, EvidenceSource, Reply, StopDecision, StopOutcome, StopVerdict, TurnOutcome,
 };
-use coop_drivers::{Meaning, Signal, StopReply};
+use coop_drivers::{Meaning, Runtime, Signal, StopReply};
 
 use super::{Agent, Effect, Now, ReplyTo};
 
@@ -46,6 +46,11 @@ pub(super) struct Gate {
 impl Gate {
     pub(super) fn new(config: StopConfig) -> Self {
         Self { config, held: None }
+    }
+
+    /// Tells whether a hook waits for a decision; one that has gone away does not.
+    pub(super) fn is_holding(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| !held.is_closed())
     }
 
     fn reason(&self, given: Option<String>) -> String {
@@ -94,6 +99,10 @@ impl Agent {
     fn let_stop(&mut self, hook: ReplyTo, now: &Now, effects: &mut Vec<Effect>) {
         self.answer_stop(hook, &StopReply::Allow);
         effects.push(outcome(StopVerdict::Allowed, None));
+        // Over pipes the protocol tells the end of the turn, after all that was said in it.
+        if self.runtime == Runtime::Pipe {
+            return;
+        }
         // Only now: an agent that is held or sent back is not idle.
         let idle = Signal::new(EvidenceSource::Hook, "Stop, and it may", Meaning::Idle(TurnOutcome::Completed));
         self.hear(&idle, now, effects);

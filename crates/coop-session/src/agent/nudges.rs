@@ -3,11 +3,13 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use coop_api::{AgentState, Error, ErrorCode, EventBody, Nudge, NudgeId, NudgeRequest, Receipt, Reply, Screen, When};
+use coop_api::{
+    AgentState, Error, ErrorCode, EventBody, Nudge, NudgeId, NudgeRequest, Receipt, Reply, Screen, When, WriterId,
+};
 use coop_drivers::{Refusal, View};
 
 use super::asks::refused;
-use super::perform::{Performance, Purpose};
+use super::perform::{Performance, Purpose, types};
 use super::{Agent, Effect, Now, ReplyTo};
 
 /// How long a message may be, in bytes.
@@ -28,33 +30,14 @@ pub(super) struct Nudges {
 }
 
 struct Waiting {
+    writer: WriterId,
     nudge: Nudge,
     text: String,
     began: Instant,
     /// Until when the agent may take to show its input.
     patience: Option<Instant>,
-    /// Whether somebody waits until it is delivered.
-    is_awaited: bool,
     /// Whoever waits for the receipt.
     reply: Option<ReplyTo>,
-}
-
-impl Waiting {
-    /// Tells whoever does not want to wait that it is queued.
-    fn tell_queued(&mut self, state: &AgentState) {
-        let Some(reply) = self.reply.take_if(|_| !self.is_awaited) else { return };
-        let receipt = Receipt {
-            id: self.nudge.id.clone(),
-            delivered: false,
-            queued: true,
-            confirmed_by: None,
-            attempts: 0,
-            ms: 0,
-            state_before: state.as_str().to_owned(),
-            reason: None,
-        };
-        let _ = reply.send(Ok(Reply::Receipt(receipt)));
-    }
 }
 
 impl Nudges {
@@ -78,7 +61,14 @@ impl Nudges {
 
 impl Agent {
     /// Takes a message: delivers it, queues it or refuses it.
-    pub(crate) fn nudge(&mut self, request: NudgeRequest, reply: ReplyTo, screen: &Screen, now: &Now) -> Vec<Effect> {
+    pub(crate) fn nudge(
+        &mut self,
+        writer: WriterId,
+        request: NudgeRequest,
+        reply: ReplyTo,
+        screen: &Screen,
+        now: &Now,
+    ) -> Vec<Effect> {
         if let Err(error) = self.check_nudge(&request) {
             let _ = reply.send(Err(error));
             return Vec::new();
@@ -92,21 +82,38 @@ impl Agent {
             since: now.rfc3339(),
             under_way: false,
         };
-        let is_free = self.performance.is_none() && self.nudges.waiting.is_empty() && self.takes_messages();
-        let is_awaited = request.when == When::Now || request.wait;
-        let mut waiting = Waiting {
+        let (id, state_before) = (nudge.id.clone(), self.state().as_str().to_owned());
+        self.nudges.waiting.push_back(Waiting {
+            writer,
             nudge,
             text: request.message,
             began: now.instant,
             patience: None,
-            is_awaited,
             reply: Some(reply),
-        };
-        if !is_free {
-            waiting.tell_queued(self.state());
+        });
+        let effects = self.go_on(screen, now);
+        if request.when == When::Idle && !request.wait {
+            self.tell_queued(id, state_before);
         }
-        self.nudges.waiting.push_back(waiting);
-        self.go_on(screen, now)
+        effects
+    }
+
+    /// Tells whoever does not want to wait that the message does, if it does.
+    fn tell_queued(&mut self, id: NudgeId, state_before: String) {
+        let waiting = self.nudges.waiting.iter_mut().find(|waiting| waiting.nudge.id == id);
+        if let Some(reply) = waiting.and_then(|waiting| waiting.reply.take()) {
+            let receipt = Receipt {
+                id,
+                delivered: false,
+                queued: true,
+                confirmed_by: None,
+                attempts: 0,
+                ms: 0,
+                state_before,
+                reason: None,
+            };
+            let _ = reply.send(Ok(Reply::Receipt(receipt)));
+        }
     }
 
     fn check_nudge(&self, request: &NudgeRequest) -> Result<(), Error> {
@@ -190,6 +197,17 @@ impl Agent {
             let view = View { runtime: self.runtime, screen };
             match self.driver.deliver(&waiting.text, &view) {
                 Ok(steps) => {
+                    if types(&steps)
+                        && let Err(error) = now.check_lock(waiting.writer)
+                    {
+                        // Whoever has locked the terminal is typing: what can wait waits for them.
+                        if waiting.nudge.when == When::Idle {
+                            self.nudges.waiting.push_front(waiting);
+                            return None;
+                        }
+                        effects.push(self.undelivered(waiting, "writer_busy", error, now));
+                        continue;
+                    }
                     waiting.nudge.under_way = true;
                     self.nudges.under_way = Some(waiting.nudge.clone());
                     let purpose = Purpose::Nudge {
@@ -198,11 +216,10 @@ impl Agent {
                         reply: waiting.reply,
                         began: waiting.began,
                     };
-                    return Some(Performance::new(purpose, steps, self.state()));
+                    return Some(Performance::new(purpose, waiting.writer, steps, self.state()));
                 }
                 // Somebody is typing: what can wait waits for them.
                 Err(Refusal::Occupied(_) | Refusal::NotYet(_)) if waiting.nudge.when == When::Idle => {
-                    waiting.tell_queued(self.state());
                     self.nudges.waiting.push_front(waiting);
                     return None;
                 }
@@ -219,12 +236,12 @@ impl Agent {
     /// Fails everybody who waits.
     pub(super) fn fail_all(&mut self, error: &Error, now: &Now, effects: &mut Vec<Effect>) {
         self.nudges.under_way = None;
+        if let Some(performance) = self.performance.take() {
+            let answered = performance.fail(error, "exited", now, effects);
+            answered.into_iter().for_each(|ask| self.unsettled(&ask, &error.message, now, effects));
+        }
         for waiting in std::mem::take(&mut self.nudges.waiting) {
             effects.push(self.undelivered(waiting, "exited", error.clone(), now));
-        }
-        if let Some(performance) = self.performance.take() {
-            let answered = performance.fail(error);
-            answered.into_iter().for_each(|ask| self.unsettled(&ask, &error.message, now, effects));
         }
     }
 }

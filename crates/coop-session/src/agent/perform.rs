@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use coop_api::{
     AgentState, Answered, Ask, AskId, AskKind, Error, ErrorCode, EvidenceSource, NudgeId, Receipt, Reply, Screen,
+    WriterId,
 };
-use coop_drivers::{Expected, OnScreen, Retry, Step, View};
+use coop_drivers::{Expected, Meaning, OnScreen, Retry, Say, Signal, Step, View};
 
 use super::nudges::receipt_event;
 use super::{Agent, Effect, Now, ReplyTo};
@@ -14,12 +15,48 @@ use super::{Agent, Effect, Now, ReplyTo};
 /// Something that is done to the agent, step by step.
 pub(super) struct Performance {
     purpose: Purpose,
+    writer: WriterId,
     steps: VecDeque<Step>,
     waiting: Waiting,
     /// What showed that the last expectation held.
-    proof: Option<(String, Option<String>)>,
+    proof: Option<Proof>,
+    /// How many expectations held before it.
+    proven: usize,
     attempts: u32,
     state_before: String,
+}
+
+/// What shows that something took, or that it did not.
+#[derive(Clone, Debug)]
+pub(super) struct Proof {
+    pub(super) detail: String,
+    /// The message that the agent says it took.
+    pub(super) prompt: Option<String>,
+    /// Why the agent does not do it.
+    pub(super) refused: Option<String>,
+}
+
+impl Proof {
+    /// Returns what a signal shows.
+    pub(super) fn of(signal: &Signal) -> Self {
+        let (prompt, refused) = match &signal.meaning {
+            Meaning::TurnBegan { prompt } => (prompt.clone(), None),
+            Meaning::Command { text } => (Some(text.clone()), None),
+            Meaning::Replied { error, .. } => (None, error.clone()),
+            _ => (None, None),
+        };
+        Self { detail: signal.detail.clone(), prompt, refused }
+    }
+}
+
+/// Why it did not take.
+enum Failure {
+    /// Nothing shows that it took.
+    Unconfirmed,
+    /// The screen did not show what it has to before the next key.
+    NotShown,
+    /// The agent said that it does not do it.
+    Refused(String),
 }
 
 /// What it is for, and who wants to know.
@@ -63,12 +100,14 @@ enum Waiting {
 }
 
 impl Performance {
-    pub(super) fn new(purpose: Purpose, steps: Vec<Step>, state: &AgentState) -> Self {
+    pub(super) fn new(purpose: Purpose, writer: WriterId, steps: Vec<Step>, state: &AgentState) -> Self {
         Self {
             purpose,
+            writer,
             steps: steps.into(),
             waiting: Waiting::Nothing,
             proof: None,
+            proven: 0,
             attempts: 0,
             state_before: state.as_str().to_owned(),
         }
@@ -89,9 +128,9 @@ impl Performance {
         matches!(self.purpose, Purpose::Answer { .. })
     }
 
-    /// Notes what may be the proof that is waited for, with the message that it tells of.
-    pub(super) fn prove(&mut self, proves: &[Expected], detail: &str, text: Option<&str>) {
-        let is_typing = self.steps.iter().any(|step| matches!(step, Step::Type(_)));
+    /// Notes what may be the proof of what is to be shown next. It may come before the last key is typed: a proof all the
+    /// same. But a dialog that changes while an answer is typed into it has not taken the answer yet.
+    pub(super) fn prove(&mut self, proves: &[Expected], proof: Proof) {
         let waits = match &self.waiting {
             Waiting::Proof { what, .. } => Some(what),
             Waiting::Nothing | Waiting::Until(_) => None,
@@ -100,15 +139,14 @@ impl Performance {
             Step::Expect { what, .. } => Some(what),
             _ => None,
         });
-        // It may come before the last key is typed: a proof all the same. But a dialog that changes while an answer is
-        // typed into it has not taken the answer yet.
-        let is_proof = waits.into_iter().chain(later).any(|what| {
+        let next = waits.into_iter().chain(later).find(|what| !matches!(what, Expected::Screen(_)));
+        let is_proof = next.is_some_and(|what| {
             proves.contains(what)
-                && !(*what == Expected::AskGone && is_typing)
-                && !(*what == Expected::Command && self.is_of_another(text))
+                && !(*what == Expected::AskGone && types(&self.steps))
+                && !(*what == Expected::Command && self.is_of_another(proof.prompt.as_deref()))
         });
         if is_proof && self.proof.is_none() {
-            self.proof = Some((detail.to_owned(), text.map(str::to_owned)));
+            self.proof = Some(proof);
         }
     }
 
@@ -120,10 +158,23 @@ impl Performance {
         }
     }
 
-    /// Tells whoever waits that it failed, and returns the ask that was being answered.
-    pub(super) fn fail(self, error: &Error) -> Option<AskId> {
+    /// Tells whoever waits that it will never be done, and of a message everybody. Returns the ask that was being answered.
+    pub(super) fn fail(self, error: &Error, reason: &str, now: &Now, effects: &mut Vec<Effect>) -> Option<AskId> {
         let (reply, ask) = match self.purpose {
-            Purpose::Nudge { reply, .. } => (reply, None),
+            Purpose::Nudge { id, reply, began, .. } => {
+                let receipt = Receipt {
+                    id,
+                    delivered: false,
+                    queued: false,
+                    confirmed_by: None,
+                    attempts: self.attempts,
+                    ms: now.instant.saturating_duration_since(began).as_millis() as u64,
+                    state_before: self.state_before,
+                    reason: Some(reason.to_owned()),
+                };
+                effects.push(receipt_event(&receipt));
+                (reply, None)
+            }
             Purpose::Answer { reply, ask, .. } => (Some(reply), Some(ask.id)),
             Purpose::Interrupt { reply } | Purpose::Configure { reply } => (Some(reply), None),
         };
@@ -135,18 +186,24 @@ impl Performance {
 impl Agent {
     /// Tells whether keys are being typed that nobody's may come between.
     pub(crate) fn is_typing(&self) -> bool {
-        self.performance.as_ref().is_some_and(|performance| {
-            performance.attempts == 0 && performance.steps.iter().any(|step| matches!(step, Step::Type(_)))
-        })
+        self.performance.as_ref().is_some_and(|performance| performance.attempts == 0 && types(&performance.steps))
     }
 
+    /// Begins what somebody wants, unless it has to be typed and another has locked the terminal.
     pub(super) fn perform(&mut self, performance: Performance, screen: &Screen, now: &Now) -> Vec<Effect> {
+        if types(&performance.steps)
+            && let Err(error) = now.check_lock(performance.writer)
+        {
+            let mut effects = Vec::new();
+            performance.fail(&error, "locked", now, &mut effects);
+            return effects;
+        }
         self.performance = Some(performance);
         self.go_on(screen, now)
     }
 
     /// Interrupts the agent.
-    pub(crate) fn interrupt(&mut self, reply: ReplyTo, screen: &Screen, now: &Now) -> Vec<Effect> {
+    pub(crate) fn interrupt(&mut self, writer: WriterId, reply: ReplyTo, screen: &Screen, now: &Now) -> Vec<Effect> {
         if let Some(error) = self.performing() {
             let _ = reply.send(Err(error));
             return Vec::new();
@@ -165,7 +222,7 @@ impl Agent {
             }
         }
         let steps = self.driver.interrupt(&View { runtime: self.runtime, screen });
-        self.perform(Performance::new(Purpose::Interrupt { reply }, steps, self.state()), screen, now)
+        self.perform(Performance::new(Purpose::Interrupt { reply }, writer, steps, self.state()), screen, now)
     }
 
     /// Changes settings of the agent.
@@ -183,7 +240,9 @@ impl Agent {
         match self.driver.configure(settings, &View { runtime: self.runtime, screen }) {
             Ok(steps) => {
                 let purpose = Purpose::Configure { reply };
-                self.perform(Performance::new(purpose, steps, self.state()), screen, now)
+                // Settings are nobody's typing: they go over the protocol.
+                let performance = Performance::new(purpose, WriterId::default(), steps, self.state());
+                self.perform(performance, screen, now)
             }
             Err(refusal) => {
                 let _ = reply.send(Err(super::asks::refused(refusal)));
@@ -232,18 +291,33 @@ impl Agent {
                 Waiting::Until(_) => {}
                 // What the screen showed before says nothing about what it shows now.
                 Waiting::Proof { what: Expected::Screen(what), .. } if self.driver.shows(&what, screen) => {}
-                Waiting::Proof { what, .. } if performance.proof.is_some() && !matches!(what, Expected::Screen(_)) => {}
+                Waiting::Proof { what, .. } if performance.proof.is_some() && !matches!(what, Expected::Screen(_)) => {
+                    if let Some(why) = performance.proof.as_ref().and_then(|proof| proof.refused.clone()) {
+                        return Progress::Done(Err(Failure::Refused(why)));
+                    }
+                    // What is next needs a proof of its own.
+                    if performance.steps.iter().any(|step| matches!(step, Step::Expect { .. })) {
+                        performance.proof = None;
+                        performance.proven += 1;
+                    }
+                }
                 Waiting::Proof { what, until, retry, within } if until > now.instant => {
                     performance.waiting = Waiting::Proof { what, until, retry, within };
                     return Progress::Waits;
                 }
                 Waiting::Proof { what: Expected::Screen(_), .. } => return Progress::Done(Err(Failure::NotShown)),
                 Waiting::Proof { what: Expected::Command, .. } if self.driver.shows(&OnScreen::InputEmpty, screen) => {
-                    performance.proof = Some(("its input is empty again".to_owned(), None));
+                    let detail = "its input is empty again".to_owned();
+                    performance.proof = Some(Proof { detail, prompt: None, refused: None });
                 }
                 Waiting::Proof { what, retry, within, .. } => {
-                    // Enter at a dialog would choose something: it is pressed again only where the message still is.
-                    let may_retry = |retry: &Retry| self.takes_messages() && self.driver.shows(&retry.only_if, screen);
+                    // Enter at a dialog would choose something: it is pressed again only where the message still is, and
+                    // not for somebody who has locked the terminal meanwhile.
+                    let may_retry = |retry: &Retry| {
+                        self.takes_messages()
+                            && self.driver.shows(&retry.only_if, screen)
+                            && now.check_lock(performance.writer).is_ok()
+                    };
                     match retry.filter(may_retry) {
                         Some(Retry { keys, .. }) => {
                             performance.attempts += 1;
@@ -259,14 +333,16 @@ impl Agent {
             match performance.steps.pop_front() {
                 None => return Progress::Done(Ok(())),
                 Some(Step::Type(keys)) => effects.push(Effect::Type(keys)),
-                Some(Step::Send(message)) => effects.push(Effect::Send(message)),
+                Some(Step::Send(message)) => effects.push(Effect::Say(Say::Message(message))),
+                Some(Step::Call(call)) => effects.push(Effect::Say(Say::Call(call))),
                 Some(Step::Pause(time)) => performance.waiting = Waiting::Until(now.instant + time),
                 Some(Step::Reply(value)) => {
                     let Purpose::Answer { ask, .. } = &performance.purpose else { continue };
                     if !self.answer_hook(&ask.id, value) {
                         return Progress::Done(Err(Failure::Unconfirmed));
                     }
-                    performance.proof = Some(("the agent's hook took it".to_owned(), None));
+                    let detail = "the agent's hook took it".to_owned();
+                    performance.proof = Some(Proof { detail, prompt: None, refused: None });
                 }
                 Some(Step::Expect { what, within, retry }) => {
                     if !matches!(what, Expected::Screen(_)) {
@@ -279,8 +355,8 @@ impl Agent {
     }
 
     fn finish(&mut self, performance: Performance, outcome: Result<(), Failure>, now: &Now, effects: &mut Vec<Effect>) {
-        let Performance { purpose, proof, attempts, state_before, .. } = performance;
-        let (confirmed_by, prompt) = proof.map_or((None, None), |(detail, prompt)| (Some(detail), prompt));
+        let Performance { purpose, proof, proven, attempts, state_before, .. } = performance;
+        let (confirmed_by, prompt) = proof.map_or((None, None), |proof| (Some(proof.detail), proof.prompt));
         match purpose {
             Purpose::Nudge { id, text, reply, began } => {
                 self.nudges.done();
@@ -292,7 +368,7 @@ impl Agent {
                     attempts,
                     ms: now.instant.saturating_duration_since(began).as_millis() as u64,
                     state_before,
-                    reason: reason(outcome, prompt.as_deref(), &text),
+                    reason: reason(&outcome, prompt.as_deref(), &text),
                 };
                 effects.push(receipt_event(&receipt));
                 reply.map(|reply| reply.send(Ok(Reply::Receipt(receipt))));
@@ -311,10 +387,12 @@ impl Agent {
                     }
                     Err(failure) => {
                         let why = match failure {
-                            Failure::Unconfirmed => "was answered, and nothing shows that the agent took it",
+                            Failure::Unconfirmed => "was answered, and nothing shows that the agent took it".to_owned(),
                             Failure::NotShown => {
                                 "was not answered: the screen does not show what it should, so nothing more was typed"
+                                    .to_owned()
                             }
+                            Failure::Refused(why) => format!("was answered, and the agent refuses: {why}"),
                         };
                         self.unsettled(&ask.id, "it is not to be seen any more, and was not answered", now, effects);
                         Err(Error::new(ErrorCode::Unconfirmed, format!("{} {why}; look at its state", ask.id)))
@@ -323,12 +401,23 @@ impl Agent {
                 let _ = reply.send(told);
             }
             Purpose::Interrupt { reply } | Purpose::Configure { reply } => {
-                let unconfirmed =
-                    || Error::new(ErrorCode::Unconfirmed, "it was sent, and nothing shows that the agent took it");
-                let _ = reply.send(outcome.map(|()| Reply::Done).map_err(|_| unconfirmed()));
+                let before = if proven > 0 { "; what was sent before it is done" } else { "" };
+                let failed = |failure| match failure {
+                    Failure::Unconfirmed | Failure::NotShown => {
+                        let why = format!("it was sent, and nothing shows that the agent took it{before}");
+                        Error::new(ErrorCode::Unconfirmed, why)
+                    }
+                    Failure::Refused(why) => Error::bad_request(format!("the agent refuses: {why}{before}")),
+                };
+                let _ = reply.send(outcome.map(|()| Reply::Done).map_err(failed));
             }
         }
     }
+}
+
+/// Tells whether anything is typed in these steps.
+pub(super) fn types<'a>(steps: impl IntoIterator<Item = &'a Step>) -> bool {
+    steps.into_iter().any(|step| matches!(step, Step::Type(_)))
 }
 
 enum Progress {
@@ -336,20 +425,12 @@ enum Progress {
     Done(Result<(), Failure>),
 }
 
-/// Why something was not carried through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Failure {
-    /// Nothing shows that it took.
-    Unconfirmed,
-    /// The screen did not show what it has to before the next key.
-    NotShown,
-}
-
 /// Says what was wrong with a delivery.
-fn reason(outcome: Result<(), Failure>, prompt: Option<&str>, text: &str) -> Option<String> {
+fn reason(outcome: &Result<(), Failure>, prompt: Option<&str>, text: &str) -> Option<String> {
     match (outcome, prompt) {
         (Err(Failure::Unconfirmed), _) => Some("unconfirmed".to_owned()),
         (Err(Failure::NotShown), _) => Some("not_shown".to_owned()),
+        (Err(Failure::Refused(_)), _) => Some("refused".to_owned()),
         (Ok(()), Some(prompt)) if !same_text(prompt, text) => {
             Some("the agent took it together with what was in its input, or changed".to_owned())
         }

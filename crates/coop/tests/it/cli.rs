@@ -37,7 +37,7 @@ fn mistakes_are_told_in_a_sentence() {
         (
             &["--agent", "claude", "--", "bash", "-c", "claude"],
             1,
-            "coop cannot tell where its options belong in \"bash -c claude\"; give the agent's own command line instead of a shell's",
+            "coop cannot tell which word of \"bash -c claude\" is claude, so it does not know where its options belong; run claude itself, not by a shell",
         ),
         (
             &["--cols", "65535", "--", "true"],

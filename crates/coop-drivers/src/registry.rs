@@ -1,0 +1,64 @@
+//! The agents coop knows. A new one is a folder beside this file and a line in [`KNOWN`].
+
+use crate::driver::{Driver, Launch, Runtime};
+use crate::rules::{RuleError, Rules};
+use crate::{claude, program};
+
+/// An agent coop knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// Its name, as `--agent` takes it.
+    pub name: &'static str,
+    /// Names of its program, without a folder.
+    pub programs: &'static [&'static str],
+    /// The package it comes from, on npm.
+    pub package: &'static str,
+    /// The versions it was tested with, oldest and newest.
+    pub tested: (&'static str, &'static str),
+    /// How it can be run; the first is meant when nothing is said.
+    pub runtimes: &'static [Runtime],
+    /// Variables of the environment that the driver wants to know.
+    pub variables: &'static [&'static str],
+    /// Variables of the environment, each of which is a login.
+    pub keys: &'static [&'static str],
+    /// Files below the user's home, each of which is a login.
+    pub logins: &'static [&'static str],
+    /// What its screens look like.
+    pub rules: &'static str,
+    /// Returns files that the driver wants to read before the agent is set up.
+    pub reads: fn(&Launch) -> Vec<String>,
+    /// Returns a driver for one that is about to be launched.
+    pub new: fn(Rules, &Launch) -> Box<dyn Driver>,
+}
+
+/// Every agent coop knows.
+pub const KNOWN: &[Known] = &[claude::KNOWN];
+
+impl Known {
+    /// Returns the agent of this name.
+    pub fn by_name(name: &str) -> Option<&'static Self> {
+        KNOWN.iter().find(|known| known.name == name)
+    }
+
+    /// Returns the agent that a command line runs, and which of its words is the program. Programs that run another one
+    /// are looked through, such as `env` and `npx`, and so is coop's own simulator.
+    pub fn of_command(command: &[String]) -> Option<(&'static Self, usize)> {
+        KNOWN.iter().find_map(|known| Some((known, known.program_in(command)?)))
+    }
+
+    /// Returns which word of a command line is this agent's program.
+    pub fn program_in(&self, command: &[String]) -> Option<usize> {
+        program::find(command, self.programs, self.package)
+    }
+
+    /// Returns which word it is if somebody says that this agent is run: the first may then have any name, unless that is
+    /// known to run another program.
+    pub fn program_said_in(&self, command: &[String]) -> Option<usize> {
+        self.program_in(command).or_else(|| (!program::runs_another(command)).then_some(0))
+    }
+
+    /// Returns the screen rules that come with coop.
+    pub fn rules(&self) -> Result<Rules, RuleError> {
+        Rules::parse(self.rules)
+    }
+}
