@@ -107,6 +107,7 @@ impl Arbiter {
             Meaning::Unclear => self.hear_nothing(evidence),
             Meaning::Session { .. }
             | Meaning::Started(_)
+            | Meaning::Command { .. }
             | Meaning::Ask(_)
             | Meaning::AskGone { .. }
             | Meaning::Retrying(_)

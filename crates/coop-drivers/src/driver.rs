@@ -42,6 +42,11 @@ pub trait Driver: Send {
     /// Returns what a hook prints to tell an agent that begins what it should know.
     fn start_reply(&self, source: StartSource, context: &str) -> Option<Value>;
 
+    /// Tells whether a screen shows something that a step waits for.
+    fn shows(&self, _: &OnScreen, _: &Screen) -> bool {
+        false
+    }
+
     /// Tells whether the turn is over and more of what was said and done in it is still to be told.
     fn is_behind(&self) -> bool {
         false
@@ -298,28 +303,80 @@ pub enum Step {
     Type(Bytes),
     /// Waits.
     Pause(Duration),
-    /// Waits for a proof, and without one in time types this once and waits again.
+    /// Waits for a proof, and without one in time tries once more, if it may, or gives up. Nothing further is done then.
     Expect {
         /// What proves it.
         what: Expected,
         /// For how long.
         within: Duration,
         /// What to type once if nothing comes.
-        retry: Option<Bytes>,
+        retry: Option<Retry>,
     },
 }
 
+/// Keys that are typed a second time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Retry {
+    /// The keys.
+    pub keys: Bytes,
+    /// What the screen must show right then: anywhere else they could do something else.
+    pub only_if: OnScreen,
+}
+
 /// What proves that something took.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Expected {
     /// The agent began a turn.
     TurnBegan,
+    /// The agent took a command of its own: it began a turn or anew, works, asks something, or wrote the command down.
+    /// When the time is up its empty input will do.
+    Command,
     /// The ask is settled.
     AskGone,
     /// The agent is idle.
     Idle,
     /// The agent replied to this request.
     Reply(String),
+    /// The screen shows this.
+    Screen(OnScreen),
+}
+
+/// Something on the agent's screen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OnScreen {
+    /// Its input is open, and nothing is typed in it.
+    InputEmpty,
+    /// Its input is open for messages, and something is typed in it.
+    InputFilled,
+    /// Its input is open, and holds this message.
+    InputHolds(String),
+    /// This is asked, word for word.
+    Asked(Box<Ask>),
+    /// The mark stands before this option.
+    Marked {
+        /// The option's number.
+        number: char,
+        /// How it is called.
+        label: Label,
+    },
+    /// An option of several that can be chosen is chosen, or not.
+    Ticked {
+        /// The option's number.
+        number: char,
+        /// Whether it is.
+        ticked: bool,
+    },
+}
+
+/// What an option is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Label {
+    /// Anything.
+    Any,
+    /// Something that begins with this.
+    Begins(String),
+    /// Something, but nothing that begins with this.
+    Other(String),
 }
 
 /// What an agent is told that wants to end its turn.
@@ -340,6 +397,9 @@ pub enum Refusal {
     /// Somebody is in the middle of something.
     #[error("{0}")]
     Occupied(String),
+    /// The agent shows nothing to type into; that may be over in a moment.
+    #[error("{0}")]
+    NotYet(String),
     /// The request makes no sense for this ask or agent.
     #[error("{0}")]
     BadRequest(String),

@@ -51,6 +51,12 @@ impl Known {
         program::find(command, self.programs, self.package)
     }
 
+    /// Returns which word it is if somebody says that this agent is run: the first may then have any name, unless that is
+    /// known to run another program.
+    pub fn program_said_in(&self, command: &[String]) -> Option<usize> {
+        self.program_in(command).or_else(|| (!program::runs_another(command)).then_some(0))
+    }
+
     /// Returns the screen rules that come with coop.
     pub fn rules(&self) -> Result<Rules, RuleError> {
         Rules::parse(self.rules)

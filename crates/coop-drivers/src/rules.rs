@@ -1,18 +1,15 @@
 //! What an agent's screen says, as data: a versioned file of patterns for each agent, which users can replace.
 
-use coop_api::{AskKind, AskOption, OptionKind, Screen};
-use regex::{Captures, Regex};
+mod dialog;
+
+use coop_api::{AskKind, OptionKind, Screen};
+use regex::Regex;
 use serde::Deserialize;
+
+pub(crate) use dialog::{Dialog, Hint, Row, told};
 
 /// The version of the format.
 const VERSION: u32 = 1;
-/// A dialog's last line is at most this many lines with something on them away from the bottom.
-const BELOW_DIALOG: usize = 2;
-/// How many lines above the options belong to a dialog, at most.
-const HEADING: usize = 24;
-
-/// What belongs to an option stands below it, and this many columns in at least.
-const INDENT: usize = 4;
 
 /// Why a file of rules cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -42,25 +39,6 @@ pub struct Rules {
     dialog: Option<(Regex, Regex)>,
     asks: Vec<(AskKind, Regex)>,
     options: Vec<(OptionKind, Regex)>,
-}
-
-/// Numbered options on a screen, one of them marked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Dialog {
-    pub(crate) kind: AskKind,
-    /// The lines above the options.
-    pub(crate) heading: Vec<String>,
-    pub(crate) options: Vec<DialogOption>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DialogOption {
-    pub(crate) number: char,
-    pub(crate) label: String,
-    /// The rows below it: the rest of a long label, or what it means.
-    pub(crate) rest: Option<String>,
-    /// What choosing it does, if its label and all that belongs to it tell.
-    pub(crate) kind: Option<OptionKind>,
 }
 
 #[derive(Deserialize)]
@@ -165,90 +143,6 @@ impl Rules {
         let pattern = self.error.as_ref()?;
         lines.iter().rfind(|line| pattern.is_match(line)).map(|line| line.trim())
     }
-
-    /// Returns the dialog at the bottom of a screen.
-    pub(crate) fn dialog(&self, lines: &[String]) -> Option<Dialog> {
-        let (_, hint) = self.dialog.as_ref()?;
-        let hint = lines.iter().rposition(|line| hint.is_match(line))?;
-        if lines[hint + 1..].iter().filter(|line| !line.trim().is_empty()).count() > BELOW_DIALOG {
-            return None;
-        }
-        let mut options = Vec::new();
-        let mut marked = 0;
-        let mut first = hint;
-        // The numbers stand below each other; what looks like an option further in is text of one.
-        let mut column = None;
-        for at in (hint.saturating_sub(HEADING)..hint).rev() {
-            let Some((numbered_at, found)) = self.numbered(&lines[at], column) else {
-                // Between two options stands only what belongs to one, or a line across.
-                if options.is_empty() || is_rule(&lines[at]) || indent(&lines[at]) >= INDENT {
-                    continue;
-                }
-                break;
-            };
-            column = Some(numbered_at);
-            let number = found.name("number").and_then(|text| text.as_str().chars().next())?;
-            let label = found.name("label").map_or("", |text| text.as_str()).to_owned();
-            let rest = self.rest(&lines[at + 1..hint], column);
-            // A label that goes on in the next row may mean something else than its beginning.
-            let whole = rest.as_ref().map_or_else(|| label.clone(), |rest| format!("{label} {rest}"));
-            let kind = self.options.iter().find(|(_, pattern)| pattern.is_match(&whole)).map(|(kind, _)| *kind);
-            marked += usize::from(found.name("mark").is_some());
-            options.push(DialogOption { number, label, rest, kind });
-            first = at;
-            if number == '1' {
-                break;
-            }
-        }
-        options.reverse();
-        let in_order = options.iter().zip('1'..='9').all(|(option, number)| option.number == number);
-        if options.is_empty() || !in_order || marked != 1 {
-            return None;
-        }
-        let top = lines[..first].iter().rposition(|line| is_rule(line)).map_or(0, |rule| rule + 1);
-        let heading: Vec<_> = lines[top.max(first.saturating_sub(HEADING))..first]
-            .iter()
-            .map(|line| line.trim().to_owned())
-            .filter(|line| !line.is_empty())
-            .collect();
-        let text = heading.join("\n");
-        let kind = self.asks.iter().find(|(_, pattern)| pattern.is_match(&text)).map(|(kind, _)| *kind)?;
-        Some(Dialog { kind, heading, options })
-    }
-
-    /// Returns a row's option and the column of its number, which is that of the others.
-    fn numbered<'a>(&self, line: &'a str, others: Option<usize>) -> Option<(usize, Captures<'a>)> {
-        let (option, _) = self.dialog.as_ref()?;
-        let found = option.captures(line)?;
-        let column = line[..found.name("number")?.start()].chars().count();
-        others.is_none_or(|others| others == column).then_some((column, found))
-    }
-
-    /// Returns the text of the rows that belong to an option, of those below it.
-    fn rest(&self, below: &[String], column: Option<usize>) -> Option<String> {
-        let is_other = |line: &str| line.trim().is_empty() || is_rule(line) || self.numbered(line, column).is_some();
-        let rows: Vec<_> = below.iter().take_while(|line| !is_other(line)).map(|line| line.trim()).collect();
-        (!rows.is_empty()).then(|| rows.join(" "))
-    }
-}
-
-impl Dialog {
-    /// Returns the options as an ask has them. Those of a question are choices, whatever they are called.
-    pub(crate) fn ask_options(&self) -> Vec<AskOption> {
-        let kind = |option: &DialogOption| match (self.kind, option.kind) {
-            (AskKind::Question, _) | (_, None) => OptionKind::Choice,
-            (AskKind::Permission | AskKind::Plan | AskKind::Setup, Some(kind)) => kind,
-        };
-        self.options
-            .iter()
-            .map(|option| AskOption {
-                id: option.number.to_string(),
-                label: option.label.clone(),
-                description: option.rest.clone(),
-                kind: kind(option),
-            })
-            .collect()
-    }
 }
 
 /// Returns the rows of a screen.
@@ -256,66 +150,8 @@ pub(crate) fn rows(screen: &Screen) -> Vec<String> {
     screen.lines.iter().map(|line| line.plain().to_owned()).collect()
 }
 
-/// Returns how far in a row's text begins; a row without text has none.
-fn indent(line: &str) -> usize {
-    let text = line.trim_start();
-    if text.is_empty() { 0 } else { line.chars().count() - text.chars().count() }
-}
-
 /// Tells whether a row is a line across the screen.
 pub(crate) fn is_rule(line: &str) -> bool {
     let line = line.trim();
     line.chars().count() > 8 && line.chars().all(|c| matches!(c, '─' | '╌' | '━' | '-'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn claude() -> Rules {
-        Rules::parse(include_str!("../rules/claude.toml")).expect("rules")
-    }
-
-    fn seen(screen: &str) -> Option<String> {
-        let lines: Vec<_> = screen.lines().map(str::to_owned).collect();
-        let dialog = claude().dialog(&lines)?;
-        let options: Vec<_> = dialog
-            .ask_options()
-            .iter()
-            .map(|option| format!("{} {:?} {}", option.id, option.kind, option.label))
-            .collect();
-        Some(format!("{:?}\n{}", dialog.kind, options.join("\n")))
-    }
-
-    #[test]
-    fn a_permission_is_read_off_the_screen() {
-        let screen = "\
-────────────────────
- Bash command
-
-   touch perm.txt
-   run a command
-
- Do you want to proceed?
- ❯ 1. Yes
-   2. Yes, and always allow access to project/ from this project
-   3. No
-
- Esc to cancel · Tab to amend · ctrl+e to explain
-";
-        insta::assert_snapshot!(seen(screen).unwrap_or_default(), @r"
-        Permission
-        1 AllowOnce Yes
-        2 AllowAlways Yes, and always allow access to project/ from this project
-        3 Reject No
-        ");
-    }
-
-    #[test]
-    fn text_that_looks_like_a_dialog_is_none_without_its_mark_and_hint() {
-        assert_eq!(seen("Do you want to proceed?\n 1. Yes\n 2. No\n"), None);
-        assert_eq!(seen("Do you want to proceed?\n 1. Yes\n 2. No\n Esc to cancel\n"), None);
-        assert_eq!(seen("Do you want to proceed?\n ❯ 1. Yes\n 3. No\n Esc to cancel\n"), None);
-        assert_eq!(seen("Do you want to proceed?\n ❯ 1. Yes\n 2. No\n Esc to cancel\na\nb\nc\n"), None);
-    }
 }

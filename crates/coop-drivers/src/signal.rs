@@ -40,6 +40,11 @@ pub enum Meaning {
         /// The message, if it is known.
         prompt: Option<String>,
     },
+    /// A command of the agent's own ran, such as `/clear`.
+    Command {
+        /// The command, with what was said to it.
+        text: String,
+    },
     /// The agent works.
     Working {
         /// The tool it uses.
@@ -102,6 +107,7 @@ impl Meaning {
             Self::Session { .. } => "session",
             Self::Started(_) => "started",
             Self::TurnBegan { .. } => "turn began",
+            Self::Command { .. } => "command",
             Self::Working { .. } => "working",
             Self::Idle(_) => "idle",
             Self::Quiet => "quiet",

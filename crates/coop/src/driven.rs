@@ -37,9 +37,10 @@ pub(crate) fn choose(options: &Serve, command: &Command) -> anyhow::Result<Chose
         "auto" => Known::of_command(&argv),
         name => {
             let known = Known::by_name(name).with_context(|| format!("coop does not know the agent {name}"))?;
-            let at = known.program_in(&argv).or_else(|| (options.attach.is_some() || !hides(&argv)).then_some(0));
+            let at = known.program_said_in(&argv).or_else(|| options.attach.is_some().then_some(0));
             let at = at.with_context(|| {
-                format!("coop cannot tell which word of this command is {name}; run {name} itself, not by a shell")
+                let shown = argv.join(" ");
+                format!("coop cannot tell which word of {shown:?} is {name}, so it does not know where its options belong; run {name} itself, not by a shell")
             })?;
             Some((known, at))
         }
@@ -53,12 +54,6 @@ pub(crate) fn choose(options: &Serve, command: &Command) -> anyhow::Result<Chose
         }
     }
     Ok(Chosen { name, known })
-}
-
-/// Tells whether a command line hides the program from us: a shell reads it.
-fn hides(argv: &[String]) -> bool {
-    let program = argv.first().and_then(|word| word.rsplit('/').next()).unwrap_or_default();
-    matches!(program, "sh" | "bash" | "zsh" | "dash" | "fish" | "ssh" | "docker" | "podman")
 }
 
 /// Returns how to run the agent, if it is one that is known.

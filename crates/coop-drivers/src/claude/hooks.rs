@@ -90,6 +90,10 @@ impl Claude {
             }
             "PreCompact" => {
                 let manual = payload["trigger"].as_str() == Some("manual");
+                if manual {
+                    // What older commands printed is not the end of this one.
+                    self.settled_at = at;
+                }
                 self.compacting = Some(if manual { Compaction::Manual } else { Compaction::Auto });
                 vec![working(Some("compact"))]
             }

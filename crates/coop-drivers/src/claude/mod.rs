@@ -9,10 +9,13 @@ mod behind;
 mod content;
 mod fault;
 mod hooks;
+mod input;
 mod keys;
 mod log;
 mod price;
+mod screen;
 mod setup;
+mod status;
 mod stream;
 mod told;
 
@@ -21,9 +24,11 @@ use std::collections::HashMap;
 use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, Screen, TurnOutcome};
 use serde_json::{Value, json};
 
-use crate::driver::{Driver, Launch, Observation, Refusal, Runtime, Setup, SetupError, Step, StopReply, View};
+use crate::driver::{
+    Driver, Launch, Observation, OnScreen, Refusal, Runtime, Setup, SetupError, Step, StopReply, View,
+};
 use crate::registry::Known;
-use crate::rules::{Rules, rows};
+use crate::rules::Rules;
 use crate::{AskDraft, Meaning, Reach, Signal, StartSource};
 
 use self::behind::Behind;
@@ -93,8 +98,15 @@ pub(crate) struct Claude {
     gave_up: bool,
     /// The last message it took.
     last_prompt: String,
-    /// What the status file said last.
+    /// What the status file said last, and what for it waits.
     status: String,
+    waiting_for: String,
+    /// Whose status file it is.
+    pid: Option<u64>,
+    /// Where its logs are.
+    logs: String,
+    /// The last work that the status file told of; the log tells of its message later.
+    worked: status::Worked,
     /// Uses of tools that were told already.
     told: Told,
     behind: Behind,
@@ -102,7 +114,10 @@ pub(crate) struct Claude {
     announced: bool,
     /// How many requests were made over the control protocol.
     requests: u64,
-    /// The dialog on the screen, as last seen.
+    /// The screen as last seen, and whether the input is open on it.
+    rows: Vec<String>,
+    input_open: bool,
+    /// The dialog on it.
     on_screen: Option<AskDraft>,
 }
 
@@ -135,10 +150,16 @@ impl Claude {
             gave_up: false,
             last_prompt: String::new(),
             status: String::new(),
+            waiting_for: String::new(),
+            pid: None,
+            logs: setup::logs(launch),
+            worked: status::Worked::default(),
             told: Told::default(),
             behind: Behind::default(),
             announced: false,
             requests: 0,
+            rows: Vec::new(),
+            input_open: false,
             on_screen: None,
         }
     }
@@ -162,40 +183,6 @@ impl Claude {
         }
     }
 
-    fn observe_screen(&mut self, screen: &Screen) -> Vec<Signal> {
-        let mut signals = Vec::new();
-        if !self.ready && screen.modes.bracketed_paste {
-            self.ready = true;
-            signals.extend(self.begin_idle("the terminal takes pastes"));
-            if !self.expects_hooks && !self.has_prompt && self.status == "idle" {
-                let detail = "the status file says idle, and the terminal takes pastes";
-                signals.push(Signal::new(EvidenceSource::SessionLog, detail, Meaning::Idle(TurnOutcome::Completed)));
-            }
-        }
-        let lines = rows(screen);
-        let dialog = self.rules.dialog(&lines).map(|dialog| keys::draft(&dialog));
-        if dialog != self.on_screen {
-            if self.on_screen.take().is_some() {
-                let meaning = Meaning::AskGone { about: None };
-                signals.push(Signal::new(EvidenceSource::Screen, "the dialog is gone", meaning));
-            }
-            if let Some(draft) = dialog {
-                let detail = format!("a dialog: {}", draft.preview);
-                signals.push(Signal::new(EvidenceSource::Screen, detail, Meaning::Ask(Box::new(draft.clone()))));
-                self.on_screen = Some(draft);
-            }
-        }
-        if self.on_screen.is_none() {
-            if self.rules.shows_work(&lines) {
-                let meaning = Meaning::Working { tool: None };
-                signals.push(Signal::new(EvidenceSource::Screen, "the screen shows work", meaning));
-            } else if self.rules.shows_prompt(&lines) && screen.modes.bracketed_paste {
-                signals.push(Signal::new(EvidenceSource::Screen, "the screen shows the prompt", Meaning::Quiet));
-            }
-        }
-        signals
-    }
-
     /// Says that the agent is idle for the first time, once it has begun and takes what is typed.
     fn begin_idle(&mut self, detail: &str) -> Option<Signal> {
         let awaits_prompt = self.has_prompt && !self.busy;
@@ -207,40 +194,6 @@ impl Claude {
             format!("SessionStart, and {detail}"),
             Meaning::Idle(TurnOutcome::Completed),
         ))
-    }
-
-    /// The status file: the only sign of an interrupt that comes at once.
-    fn observe_status(&mut self, file: &Value) -> Vec<Signal> {
-        let is_ours = self.session.is_some() && file["sessionId"].as_str() == self.session.as_deref();
-        let status = file["status"].as_str().unwrap_or_default();
-        let updated_at = file["statusUpdatedAt"].as_u64().unwrap_or(0);
-        if !is_ours || updated_at < self.settled_at {
-            return Vec::new();
-        }
-        let before = std::mem::replace(&mut self.status, status.to_owned());
-        // The log is written when the agent has time: its older lines say nothing any more.
-        self.settled_at = updated_at;
-        let detail = format!("the status file says {status}");
-        let signal = |meaning| Signal::new(EvidenceSource::SessionLog, detail.clone(), meaning);
-        match status {
-            "busy" => {
-                let begins = !self.hooked && matches!(before.as_str(), "" | "idle");
-                self.busy = true;
-                self.gave_up = false;
-                let is_answered = before == "waiting" && updated_at >= self.asked_at;
-                let answered = is_answered.then(|| signal(Meaning::AskGone { about: None }));
-                let began = begins.then(|| signal(Meaning::TurnBegan { prompt: None }));
-                answered.into_iter().chain(began).chain([signal(Meaning::Working { tool: None })]).collect()
-            }
-            "idle" if self.ready && (self.started || !self.expects_hooks) && !self.unfinished && !self.gave_up => {
-                let outcome = if self.busy { TurnOutcome::Interrupted } else { TurnOutcome::Completed };
-                if std::mem::take(&mut self.busy) {
-                    self.behind.await_end();
-                }
-                vec![signal(Meaning::Idle(outcome))]
-            }
-            _ => Vec::new(),
-        }
     }
 }
 
@@ -270,7 +223,7 @@ impl Driver for Claude {
 
     fn deliver(&self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
         match view.runtime {
-            Runtime::Pty | Runtime::Server => keys::deliver(text, view.screen, &self.last_prompt),
+            Runtime::Pty | Runtime::Server => input::deliver(text, view.screen, &self.last_prompt),
             Runtime::Pipe => Ok(stream::deliver(text)),
         }
     }
@@ -279,7 +232,7 @@ impl Driver for Claude {
         match reach {
             Reach::Hook { suggestions } => answer::by_hook(ask, answer, suggestions),
             Reach::Control { request, suggestions } => answer::by_control(ask, answer, request, suggestions),
-            Reach::Keys => keys::answer(&self.rules, ask, answer, view.screen),
+            Reach::Keys => keys::answer(ask, answer, self.shown(view.screen)),
         }
     }
 
@@ -300,6 +253,10 @@ impl Driver for Claude {
     fn start_reply(&self, _: StartSource, context: &str) -> Option<Value> {
         let output = json!({ "hookEventName": "SessionStart", "additionalContext": context });
         Some(json!({ "hookSpecificOutput": output }))
+    }
+
+    fn shows(&self, what: &OnScreen, screen: &Screen) -> bool {
+        self.is_on_screen(what, screen)
     }
 
     fn is_behind(&self) -> bool {

@@ -124,8 +124,7 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
         Runtime::Pipe => Vec::new(),
     };
     if let Some(id) = session_id(launch) {
-        let slug = slug(&launch.cwd);
-        watch.push(Watch::Log { path: format!("{config_dir}/projects/{slug}/{id}.jsonl") });
+        watch.push(Watch::Log { path: format!("{}/{id}.jsonl", logs(launch)) });
     }
     let (link, opening) = match launch.runtime {
         Runtime::Pty | Runtime::Server => (Link::None, Vec::new()),
@@ -156,9 +155,10 @@ fn continues(command: &[String]) -> bool {
     command.iter().any(|arg| matches!(arg.as_str(), "--continue" | "-c" | "--resume" | "-r"))
 }
 
-/// Returns the name of the folder for a project's logs.
-fn slug(cwd: &str) -> String {
-    cwd.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+/// Returns the folder of the project's logs.
+pub(super) fn logs(launch: &Launch) -> String {
+    let name: String = launch.cwd.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    format!("{}/projects/{name}", config_dir(launch))
 }
 
 /// Adds our options. The settings it was given are in ours.
@@ -288,6 +288,10 @@ mod tests {
         assert_eq!(
             command(&["env", "A=1", "/bin/claude", "--settings", "x", "--resume", "R", "hi"]),
             "env A=1 /bin/claude --settings=/run/f/claude-settings.json --resume R hi"
+        );
+        assert_eq!(
+            command(&["npx", "--yes", "claude", "hi"]),
+            "npx --yes claude --settings=/run/f/claude-settings.json --session-id=S hi"
         );
         assert_eq!(
             command(&["coop", "sim", "claude", "-c"]),

@@ -134,6 +134,10 @@ impl Mimic {
         self.count += 1;
         let ask = ask(&format!("ask-{}", self.count), draft);
         self.arbiter.open_ask(ask.id.clone(), ask.kind, evidence(signal));
+        if draft.reach == Reach::Keys {
+            // There is one dialog on the screen.
+            self.close(|(_, reach)| *reach == Reach::Keys, evidence(signal));
+        }
         self.open.push((ask, draft.reach.clone()));
     }
 

@@ -222,6 +222,23 @@ fn the_status_file_of_another_conversation_says_nothing() {
     assert_eq!(mimic.describe(), "working");
 }
 
+/// Seen with the real agent: a turn that ends at once after an answer is over before its status says that it goes on.
+#[test]
+fn a_status_that_is_behind_the_hooks_starts_no_work() {
+    let mut mimic = Mimic::ready();
+    mimic.see(&session_start(), 0);
+    let hook = |event: &str| Seen::Hook { event: event.into(), payload: serde_json::json!({ "session_id": SESSION }) };
+    let status = |status: &str, at: u64| {
+        Seen::Status(serde_json::json!({ "sessionId": SESSION, "status": status, "statusUpdatedAt": at }))
+    };
+    mimic.see(&hook("UserPromptSubmit"), 10);
+    mimic.see(&status("busy", 20), 20);
+    mimic.see(&status("waiting", 30), 30);
+    mimic.see(&hook("Stop"), 40);
+    mimic.see(&status("busy", 41), 50);
+    assert_eq!(mimic.describe(), "idle");
+}
+
 /// What was said to the real agent over its pipes, the driver says too.
 #[test]
 fn answers_over_pipes_are_those_that_the_real_agent_took() {

@@ -1,7 +1,7 @@
 //! Messages that wait for the agent.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use coop_api::{
     AgentState, Error, ErrorCode, EventBody, Nudge, NudgeId, NudgeRequest, Receipt, Reply, Screen, When, WriterId,
@@ -16,6 +16,8 @@ use super::{Agent, Effect, Now, ReplyTo};
 const MAX_MESSAGE: usize = 1024 * 1024;
 /// How many messages may wait.
 const MAX_QUEUED: usize = 1000;
+/// How long a message waits for the agent to show its input, if it is to be delivered at once.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How much of a message is shown, in characters.
 const PREVIEW: usize = 80;
 
@@ -32,6 +34,8 @@ struct Waiting {
     nudge: Nudge,
     text: String,
     began: Instant,
+    /// Until when the agent may take to show its input.
+    patience: Option<Instant>,
     /// Whoever waits for the receipt.
     reply: Option<ReplyTo>,
 }
@@ -43,6 +47,11 @@ impl Nudges {
 
     pub(super) fn are_waiting(&self) -> bool {
         !self.waiting.is_empty()
+    }
+
+    /// Returns when the patience of the first one ends.
+    pub(super) fn patience(&self) -> Option<Instant> {
+        self.waiting.front().and_then(|waiting| waiting.patience)
     }
 
     pub(super) fn done(&mut self) {
@@ -74,8 +83,14 @@ impl Agent {
             under_way: false,
         };
         let (id, state_before) = (nudge.id.clone(), self.state().as_str().to_owned());
-        let waiting = Waiting { writer, nudge, text: request.message, began: now.instant, reply: Some(reply) };
-        self.nudges.waiting.push_back(waiting);
+        self.nudges.waiting.push_back(Waiting {
+            writer,
+            nudge,
+            text: request.message,
+            began: now.instant,
+            patience: None,
+            reply: Some(reply),
+        });
         let effects = self.go_on(screen, now);
         if request.when == When::Idle && !request.wait {
             self.tell_queued(id, state_before);
@@ -204,7 +219,12 @@ impl Agent {
                     return Some(Performance::new(purpose, waiting.writer, steps, self.state()));
                 }
                 // Somebody is typing: what can wait waits for them.
-                Err(Refusal::Occupied(_)) if waiting.nudge.when == When::Idle => {
+                Err(Refusal::Occupied(_) | Refusal::NotYet(_)) if waiting.nudge.when == When::Idle => {
+                    self.nudges.waiting.push_front(waiting);
+                    return None;
+                }
+                Err(Refusal::NotYet(_)) if waiting.patience.is_none_or(|until| until > now.instant) => {
+                    waiting.patience.get_or_insert(now.instant + PATIENCE);
                     self.nudges.waiting.push_front(waiting);
                     return None;
                 }
@@ -217,7 +237,8 @@ impl Agent {
     pub(super) fn fail_all(&mut self, error: &Error, now: &Now, effects: &mut Vec<Effect>) {
         self.nudges.under_way = None;
         if let Some(performance) = self.performance.take() {
-            effects.extend(performance.fail(error, "exited", now));
+            let answered = performance.fail(error, "exited", now, effects);
+            answered.into_iter().for_each(|ask| self.unsettled(&ask, &error.message, now, effects));
         }
         for waiting in std::mem::take(&mut self.nudges.waiting) {
             effects.push(self.undelivered(waiting, "exited", error.clone(), now));

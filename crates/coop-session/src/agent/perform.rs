@@ -3,12 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use bytes::Bytes;
 use coop_api::{
     AgentState, Answered, Ask, AskId, AskKind, Error, ErrorCode, EvidenceSource, NudgeId, Receipt, Reply, Screen,
     WriterId,
 };
-use coop_drivers::{Expected, Say, Step, View};
+use coop_drivers::{Expected, Meaning, OnScreen, Retry, Say, Signal, Step, View};
 
 use super::nudges::receipt_event;
 use super::{Agent, Effect, Now, ReplyTo};
@@ -37,9 +36,26 @@ pub(super) struct Proof {
     pub(super) refused: Option<String>,
 }
 
+impl Proof {
+    /// Returns what a signal shows.
+    pub(super) fn of(signal: &Signal) -> Self {
+        let (prompt, refused) = match &signal.meaning {
+            Meaning::TurnBegan { prompt } => (prompt.clone(), None),
+            Meaning::Command { text } => (Some(text.clone()), None),
+            Meaning::Replied { error, .. } => (None, error.clone()),
+            _ => (None, None),
+        };
+        Self { detail: signal.detail.clone(), prompt, refused }
+    }
+}
+
 /// Why it did not take.
 enum Failure {
+    /// Nothing shows that it took.
     Unconfirmed,
+    /// The screen did not show what it has to before the next key.
+    NotShown,
+    /// The agent said that it does not do it.
     Refused(String),
 }
 
@@ -80,7 +96,7 @@ impl Via {
 enum Waiting {
     Nothing,
     Until(Instant),
-    Proof { what: Expected, until: Instant, retry: Option<Bytes>, within: std::time::Duration },
+    Proof { what: Expected, until: Instant, retry: Option<Retry>, within: std::time::Duration },
 }
 
 impl Performance {
@@ -112,23 +128,39 @@ impl Performance {
         matches!(self.purpose, Purpose::Answer { .. })
     }
 
-    /// Notes what may be the proof that is waited for.
-    pub(super) fn prove(&mut self, what: &Expected, proof: Proof) {
-        // A dialog that changes while an answer is typed into it has not taken the answer yet.
-        if *what == Expected::AskGone && types(&self.steps) {
-            return;
-        }
-        let expected = self.steps.iter().any(|step| matches!(step, Step::Expect { what: next, .. } if next == what))
-            || matches!(&self.waiting, Waiting::Proof { what: now, .. } if now == what);
-        // It may come before the last key is typed: a proof all the same.
-        if expected && self.proof.is_none() {
+    /// Notes what may be the proof of what is to be shown next. It may come before the last key is typed: a proof all the
+    /// same. But a dialog that changes while an answer is typed into it has not taken the answer yet.
+    pub(super) fn prove(&mut self, proves: &[Expected], proof: Proof) {
+        let waits = match &self.waiting {
+            Waiting::Proof { what, .. } => Some(what),
+            Waiting::Nothing | Waiting::Until(_) => None,
+        };
+        let later = self.steps.iter().filter_map(|step| match step {
+            Step::Expect { what, .. } => Some(what),
+            _ => None,
+        });
+        let next = waits.into_iter().chain(later).find(|what| !matches!(what, Expected::Screen(_)));
+        let is_proof = next.is_some_and(|what| {
+            proves.contains(what)
+                && !(*what == Expected::AskGone && types(&self.steps))
+                && !(*what == Expected::Command && self.is_of_another(proof.prompt.as_deref()))
+        });
+        if is_proof && self.proof.is_none() {
             self.proof = Some(proof);
         }
     }
 
-    /// Tells whoever waits that it will never be done, and of a message everybody.
-    pub(super) fn fail(self, error: &Error, reason: &str, now: &Now) -> Option<Effect> {
-        let (reply, told) = match self.purpose {
+    /// Tells whether a command that ran is not the one that was sent: it may be an older one that is written down late.
+    fn is_of_another(&self, ran: Option<&str>) -> bool {
+        match (&self.purpose, ran) {
+            (Purpose::Nudge { text, .. }, Some(ran)) => !same_text(ran, text),
+            _ => false,
+        }
+    }
+
+    /// Tells whoever waits that it will never be done, and of a message everybody. Returns the ask that was being answered.
+    pub(super) fn fail(self, error: &Error, reason: &str, now: &Now, effects: &mut Vec<Effect>) -> Option<AskId> {
+        let (reply, ask) = match self.purpose {
             Purpose::Nudge { id, reply, began, .. } => {
                 let receipt = Receipt {
                     id,
@@ -140,14 +172,14 @@ impl Performance {
                     state_before: self.state_before,
                     reason: Some(reason.to_owned()),
                 };
-                (reply, Some(receipt_event(&receipt)))
+                effects.push(receipt_event(&receipt));
+                (reply, None)
             }
-            Purpose::Answer { reply, .. } | Purpose::Interrupt { reply } | Purpose::Configure { reply } => {
-                (Some(reply), None)
-            }
+            Purpose::Answer { reply, ask, .. } => (Some(reply), Some(ask.id)),
+            Purpose::Interrupt { reply } | Purpose::Configure { reply } => (Some(reply), None),
         };
         reply.map(|reply| reply.send(Err(error.clone())));
-        told
+        ask
     }
 }
 
@@ -162,7 +194,9 @@ impl Agent {
         if types(&performance.steps)
             && let Err(error) = now.check_lock(performance.writer)
         {
-            return performance.fail(&error, "locked", now).into_iter().collect();
+            let mut effects = Vec::new();
+            performance.fail(&error, "locked", now, &mut effects);
+            return effects;
         }
         self.performance = Some(performance);
         self.go_on(screen, now)
@@ -230,7 +264,7 @@ impl Agent {
             else {
                 return effects;
             };
-            match self.step(&mut performance, now, &mut effects) {
+            match self.step(&mut performance, screen, now, &mut effects) {
                 Progress::Waits => {
                     self.performance = Some(performance);
                     return effects;
@@ -240,7 +274,13 @@ impl Agent {
         }
     }
 
-    fn step(&mut self, performance: &mut Performance, now: &Now, effects: &mut Vec<Effect>) -> Progress {
+    fn step(
+        &mut self,
+        performance: &mut Performance,
+        screen: &Screen,
+        now: &Now,
+        effects: &mut Vec<Effect>,
+    ) -> Progress {
         loop {
             match std::mem::replace(&mut performance.waiting, Waiting::Nothing) {
                 Waiting::Nothing => {}
@@ -249,7 +289,9 @@ impl Agent {
                     return Progress::Waits;
                 }
                 Waiting::Until(_) => {}
-                Waiting::Proof { .. } if performance.proof.is_some() => {
+                // What the screen showed before says nothing about what it shows now.
+                Waiting::Proof { what: Expected::Screen(what), .. } if self.driver.shows(&what, screen) => {}
+                Waiting::Proof { what, .. } if performance.proof.is_some() && !matches!(what, Expected::Screen(_)) => {
                     if let Some(why) = performance.proof.as_ref().and_then(|proof| proof.refused.clone()) {
                         return Progress::Done(Err(Failure::Refused(why)));
                     }
@@ -263,11 +305,21 @@ impl Agent {
                     performance.waiting = Waiting::Proof { what, until, retry, within };
                     return Progress::Waits;
                 }
+                Waiting::Proof { what: Expected::Screen(_), .. } => return Progress::Done(Err(Failure::NotShown)),
+                Waiting::Proof { what: Expected::Command, .. } if self.driver.shows(&OnScreen::InputEmpty, screen) => {
+                    let detail = "its input is empty again".to_owned();
+                    performance.proof = Some(Proof { detail, prompt: None, refused: None });
+                }
                 Waiting::Proof { what, retry, within, .. } => {
-                    // Enter at a dialog would choose something: only at a prompt is it pressed again, and not for
-                    // somebody who has locked the terminal meanwhile.
-                    match retry.filter(|_| self.takes_messages() && now.check_lock(performance.writer).is_ok()) {
-                        Some(keys) => {
+                    // Enter at a dialog would choose something: it is pressed again only where the message still is, and
+                    // not for somebody who has locked the terminal meanwhile.
+                    let may_retry = |retry: &Retry| {
+                        self.takes_messages()
+                            && self.driver.shows(&retry.only_if, screen)
+                            && now.check_lock(performance.writer).is_ok()
+                    };
+                    match retry.filter(may_retry) {
+                        Some(Retry { keys, .. }) => {
                             performance.attempts += 1;
                             effects.push(Effect::Type(keys));
                             let until = now.instant + within;
@@ -293,7 +345,9 @@ impl Agent {
                     performance.proof = Some(Proof { detail, prompt: None, refused: None });
                 }
                 Some(Step::Expect { what, within, retry }) => {
-                    performance.attempts = performance.attempts.max(1);
+                    if !matches!(what, Expected::Screen(_)) {
+                        performance.attempts = performance.attempts.max(1);
+                    }
                     performance.waiting = Waiting::Proof { what, until: now.instant + within, retry, within };
                 }
             }
@@ -331,17 +385,25 @@ impl Agent {
                             confirmed_by,
                         }))
                     }
-                    Err(_) => Err(Error::new(
-                        ErrorCode::Unconfirmed,
-                        format!("{} was answered, and nothing shows that the agent took it; look at its state", ask.id),
-                    )),
+                    Err(failure) => {
+                        let why = match failure {
+                            Failure::Unconfirmed => "was answered, and nothing shows that the agent took it".to_owned(),
+                            Failure::NotShown => {
+                                "was not answered: the screen does not show what it should, so nothing more was typed"
+                                    .to_owned()
+                            }
+                            Failure::Refused(why) => format!("was answered, and the agent refuses: {why}"),
+                        };
+                        self.unsettled(&ask.id, "it is not to be seen any more, and was not answered", now, effects);
+                        Err(Error::new(ErrorCode::Unconfirmed, format!("{} {why}; look at its state", ask.id)))
+                    }
                 };
                 let _ = reply.send(told);
             }
             Purpose::Interrupt { reply } | Purpose::Configure { reply } => {
                 let before = if proven > 0 { "; what was sent before it is done" } else { "" };
                 let failed = |failure| match failure {
-                    Failure::Unconfirmed => {
+                    Failure::Unconfirmed | Failure::NotShown => {
                         let why = format!("it was sent, and nothing shows that the agent took it{before}");
                         Error::new(ErrorCode::Unconfirmed, why)
                     }
@@ -366,7 +428,9 @@ enum Progress {
 /// Says what was wrong with a delivery.
 fn reason(outcome: &Result<(), Failure>, prompt: Option<&str>, text: &str) -> Option<String> {
     match (outcome, prompt) {
-        (Err(_), _) => Some("unconfirmed".to_owned()),
+        (Err(Failure::Unconfirmed), _) => Some("unconfirmed".to_owned()),
+        (Err(Failure::NotShown), _) => Some("not_shown".to_owned()),
+        (Err(Failure::Refused(_)), _) => Some("refused".to_owned()),
         (Ok(()), Some(prompt)) if !same_text(prompt, text) => {
             Some("the agent took it together with what was in its input, or changed".to_owned())
         }

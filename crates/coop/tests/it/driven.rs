@@ -246,6 +246,13 @@ impl Agent {
         }
     }
 
+    /// Returns what has become of an ask so far, in order.
+    pub(crate) fn told_of(&self, ask: &Value) -> Vec<String> {
+        let past = self.past.iter().filter_map(|event| serde_json::from_str::<Value>(event).ok());
+        let of_it = past.filter(|body| body["kind"] == "ask" && body["ask"] == *ask);
+        of_it.map(|body| body["what"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
     pub(crate) fn has(&self, file: &str) -> bool {
         self.work.join(file).exists()
     }

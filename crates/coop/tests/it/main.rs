@@ -11,6 +11,7 @@ mod driven;
 mod examples;
 mod guard;
 mod hook;
+mod keys;
 mod lock;
 mod repository;
 mod runtimes;
