@@ -10,14 +10,16 @@ mod driver;
 mod program;
 mod registry;
 mod rules;
+mod service;
 mod signal;
 
 pub use arbiter::{Arbiter, Change, Verdict};
 pub use artifact::artifact_kind;
 pub use driver::{
-    Call, Companion, Driver, Expected, FileToWrite, Launch, Link, Observation, Refusal, Runtime, Say, Setup,
+    Call, Companion, Driver, Expected, FileToWrite, Heeds, Launch, Link, Observation, Refusal, Runtime, Say, Setup,
     SetupError, Step, StopReply, Variables, View, Watch,
 };
 pub use registry::{KNOWN, Known};
 pub use rules::{RuleError, Rules};
+pub use service::{Allowed, Ended, Serve, Served, Service};
 pub use signal::{AskDraft, Meaning, Reach, Signal, StartSource};

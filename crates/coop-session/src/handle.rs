@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::agent::StopConfig;
 use crate::prime::StartConfig;
+use crate::serve::ServiceOptions;
 use crate::session::Session;
 
 /// Requests that may wait for the session; more wait at their sender.
@@ -80,6 +81,8 @@ pub struct Prepared {
     pub link: Link,
     /// What its protocol is told first.
     pub opening: Vec<Say>,
+    /// What is done for it when its protocol asks; nothing without it.
+    pub services: Option<ServiceOptions>,
 }
 
 /// Who answers the questions a child asks its terminal.

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use coop_drivers::{Known, Launch, Link, Rules, Runtime, Setup, Variables};
-use coop_session::{AgentOptions, Prepared};
+use coop_drivers::{Driver, Known, Launch, Link, Rules, Runtime, Setup, Variables};
+use coop_session::{AgentOptions, Prepared, ServiceOptions};
 use coop_term::{Command, Streams};
 use serde_json::Value;
 
@@ -52,6 +52,9 @@ pub(crate) fn choose(options: &Serve, command: &Command) -> anyhow::Result<Chose
         }
     };
     let name = known.map_or("unknown", |(known, _)| known.name);
+    if known.is_none() && (options.resume.is_some() || options.allowed().anything()) {
+        bail!("--resume and --acp-allow are for agents that coop knows; see --agent");
+    }
     if let Some(wanted) = options.runtime.map(Runtime::from) {
         let offered = known.map_or(&[Runtime::Pty][..], |(known, _)| known.runtimes);
         if !offered.contains(&wanted) {
@@ -85,7 +88,9 @@ pub(crate) fn agent(
     let launch = launch(options, known, program_at, command, config.settings, &folder.0)?;
     if options.attach.is_none() {
         // What is wrong is better said before anything runs.
-        (known.new)(rules.clone(), &launch).setup(&launch)?;
+        let driver = (known.new)(rules.clone(), &launch);
+        check_heeded(driver.as_ref(), known, &launch)?;
+        driver.setup(&launch)?;
     }
     let (command, token) = (command.clone(), hook_token.to_owned());
     let runs_already = options.attach.is_some();
@@ -104,6 +109,19 @@ pub(crate) fn agent(
         guard: Some(guard()?),
     };
     Ok(Some((agent, folder)))
+}
+
+/// Refuses options of ours that an agent's driver would not heed.
+fn check_heeded(driver: &dyn Driver, known: &Known, launch: &Launch) -> anyhow::Result<()> {
+    let heeds = driver.heeds();
+    let (name, runtime) = (known.name, launch.runtime.as_str());
+    if launch.resume.is_some() && !heeds.resume {
+        bail!("--resume: coop cannot do that for {name} run as {runtime}; give {name} its own option for it");
+    }
+    if launch.allowed.anything() && !heeds.allowed {
+        bail!("--acp-allow: {name} run as {runtime} does not speak ACP");
+    }
+    Ok(())
 }
 
 /// Returns the command that ends the agent should we be killed.
@@ -135,6 +153,8 @@ fn launch(
         hook_command: format!("{} hook", quoted(&text(&program)?)),
         folder: text(folder)?,
         settings,
+        resume: options.resume.clone(),
+        allowed: options.allowed(),
         variables: Variables(known.variables.iter().filter_map(variable).collect()),
         ..Launch::default()
     };
@@ -168,13 +188,18 @@ fn prepare(known: &Known, launch: &Launch, command: &Command, rules: &Rules, tok
         write_private(Path::new(&file.path), &file.content)?;
     }
     let companion = companion.map(|companion| with(command, companion.command, companion.env));
+    let services = launch.allowed.anything().then(|| ServiceOptions {
+        allowed: launch.allowed,
+        folder: PathBuf::from(&launch.cwd),
+        env: command.clone(),
+    });
     let mut command = with(command, argv, env);
     command.env.push((hook::TOKEN.into(), Some(token.into())));
     command.streams = match link {
         Link::Pipe => Streams::Pipes,
         Link::None | Link::Socket { .. } | Link::Http { .. } => Streams::Terminal,
     };
-    Ok(Prepared { command, driver, runtime: launch.runtime, watch, companion, link, opening })
+    Ok(Prepared { command, driver, runtime: launch.runtime, watch, companion, link, opening, services })
 }
 
 /// Returns a command with other words and more variables.
@@ -200,6 +225,7 @@ fn watch_only(known: &Known, launch: &Launch, command: &Command, rules: &Rules) 
         companion: None,
         link: Link::None,
         opening: Vec::new(),
+        services: None,
     }
 }
 

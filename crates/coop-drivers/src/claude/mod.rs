@@ -19,7 +19,7 @@ use std::collections::{HashMap, HashSet};
 use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, Screen, TurnOutcome};
 use serde_json::{Value, json};
 
-use crate::driver::{Driver, Launch, Observation, Refusal, Runtime, Setup, SetupError, Step, StopReply, View};
+use crate::driver::{Driver, Heeds, Launch, Observation, Refusal, Runtime, Setup, SetupError, Step, StopReply, View};
 use crate::registry::Known;
 use crate::rules::{Rules, rows};
 use crate::{AskDraft, Meaning, Reach, Signal, StartSource};
@@ -235,6 +235,10 @@ impl Driver for Claude {
         }
     }
 
+    fn heeds(&self) -> Heeds {
+        Heeds { resume: true, ..Heeds::default() }
+    }
+
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {
         setup::setup(launch)
     }
@@ -245,7 +249,10 @@ impl Driver for Claude {
             Observation::LogLine { line, past } => self.observe_log(line, *past),
             Observation::StatusFile(file) => self.observe_status(file),
             Observation::Control(message) => self.observe_control(message),
-            Observation::Reply { .. } | Observation::Link { .. } => Vec::new(),
+            Observation::Reply { .. }
+            | Observation::Link { .. }
+            | Observation::Sent(_)
+            | Observation::Served { .. } => Vec::new(),
             Observation::Title(title) => self.observe_title(title),
             Observation::Screen(screen) => self.observe_screen(screen),
         }
