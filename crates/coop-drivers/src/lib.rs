@@ -3,6 +3,7 @@
 //! A [`Driver`] turns what is seen of an agent into [`Signal`]s, and what somebody wants of it into [`Step`]s. The
 //! [`Arbiter`] makes one state of the signals. The session does everything that touches the world.
 
+mod acp;
 mod arbiter;
 mod artifact;
 mod claude;

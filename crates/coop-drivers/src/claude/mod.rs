@@ -6,7 +6,7 @@
 
 mod answer;
 mod content;
-mod fault;
+pub(crate) mod fault;
 mod hooks;
 mod keys;
 mod log;
