@@ -211,6 +211,8 @@ pub enum Say {
     Call(Call),
     /// Something that its protocol asked of us, for the session to do.
     Serve(Serve),
+    /// Something it said that is not the protocol's, for people to see.
+    Show(String),
 }
 
 /// A call over HTTP.

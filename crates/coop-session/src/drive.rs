@@ -169,9 +169,8 @@ impl Session {
                 Ok(message) => self.observe(&Observation::Control(&message)),
                 Err(_) => {
                     // Not the protocol's: a person may want to see it.
-                    let mut text = String::from_utf8_lossy(line).into_owned();
-                    text.push_str("\r\n");
-                    self.output(text.as_bytes());
+                    let text = String::from_utf8_lossy(line).into_owned();
+                    self.show(&text);
                 }
             }
         }
@@ -210,6 +209,7 @@ impl Session {
     fn say(&mut self, what: Say) {
         match (what, &self.link) {
             (Say::Serve(what), _) => self.serve(what),
+            (Say::Show(text), _) => self.show(&text),
             (what, Some(link)) => link.say(what),
             (Say::Call(call), None) => tracing::error!(path = call.path, "there is nobody to call"),
             (Say::Message(message), None) => {
@@ -221,6 +221,10 @@ impl Session {
                 }
             }
         }
+    }
+
+    fn show(&mut self, line: &str) {
+        self.output(format!("{line}\r\n").as_bytes());
     }
 
     fn serve(&mut self, what: Serve) {

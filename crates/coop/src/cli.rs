@@ -228,6 +228,15 @@ pub(crate) enum Simulated {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         args: Vec<OsString>,
     },
+    /// A scripted agent that speaks the Agent Client Protocol
+    Acp {
+        /// Want somebody to log in first, with GEMINI_API_KEY
+        #[arg(long)]
+        auth: bool,
+        /// Tell an earlier conversation again when going on with it
+        #[arg(long)]
+        load_only: bool,
+    },
     /// A model server on loopback that says what a script, or the prompt itself, tells it to
     Model {
         /// Port to listen on; 0 picks a free one and prints it

@@ -133,7 +133,7 @@ impl Acp {
         if let Some(batch) = message.as_array() {
             return batch
                 .iter()
-                .filter(|part| part.is_object())
+                .filter(|part| !part.is_array())
                 .flat_map(|part| self.observe_message(part, at))
                 .collect();
         }
@@ -141,7 +141,10 @@ impl Acp {
             Some(Incoming::Reply { id, outcome }) => self.replied(id, outcome),
             Some(Incoming::Notification { method, params }) => self.told(method, params, at),
             Some(Incoming::Request { id, method, params }) => self.requested(id, method, params, at),
-            None => Vec::new(),
+            None => {
+                self.to_say.push(Say::Show(message.to_string()));
+                Vec::new()
+            }
         }
     }
 
