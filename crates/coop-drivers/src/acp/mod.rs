@@ -84,6 +84,8 @@ pub(crate) struct Acp {
     capabilities: AgentCapabilities,
     auth_methods: Vec<AuthMethod>,
     session: Option<String>,
+    /// Whether what it tells is an earlier conversation, told again. Gemini goes on with that after it has answered.
+    tells_past: bool,
     settings: Settings,
     /// The turn that is under way.
     turn: Option<Turn>,
@@ -114,6 +116,7 @@ impl Acp {
             capabilities: AgentCapabilities::default(),
             auth_methods: Vec::new(),
             session: None,
+            tells_past: false,
             settings: Settings::default(),
             turn: None,
             turns: 0,

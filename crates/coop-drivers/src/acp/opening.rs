@@ -38,7 +38,7 @@ const KEYS: [(&str, &str); 5] = [
 pub(super) enum Phase {
     /// It was greeted.
     Initializing,
-    /// It was asked for a conversation. What it tells meanwhile is of the past.
+    /// It was asked for a conversation.
     Opening { logged_in: bool },
     /// It has one.
     Open,
@@ -142,6 +142,7 @@ impl Acp {
         self.settings = Settings::of(reply);
         self.session = Some(id.clone());
         self.phase = Phase::Open;
+        self.tells_past = self.way_in() == Some(METHODS.session_load);
         vec![Meaning::Session { id, transcript: None }, Meaning::Idle(TurnOutcome::Completed)]
     }
 

@@ -53,6 +53,7 @@ impl Acp {
                 let Some(id) = message["id"].as_i64() else { return Vec::new() };
                 let prompt = message["params"]["prompt"][0]["text"].as_str().unwrap_or_default().to_owned();
                 self.turns = id - PROMPTS;
+                self.tells_past = false;
                 self.turn = Some(Turn { id, prompt, shown: false, cancelled: false, cost_before: self.cost });
                 signals("session/prompt is out", vec![Meaning::Working { tool: None }])
             }

@@ -39,8 +39,7 @@ impl Acp {
     /// Takes in an update of the conversation.
     pub(super) fn updated(&mut self, params: &Value, at: u64) -> Vec<Meaning> {
         let is_ours = params["sessionId"].as_str() == self.session.as_deref();
-        // While an earlier conversation is loaded, it is told again.
-        if self.phase != Phase::Open || !is_ours {
+        if self.phase != Phase::Open || self.tells_past || !is_ours {
             return Vec::new();
         }
         let Some(update) = wire::parse::<SessionUpdate>(&params["update"]) else { return Vec::new() };

@@ -26,6 +26,8 @@ pub(super) struct Agent {
     pub(super) offered: Offered,
     pub(super) session: Option<Session>,
     is_logged_in: bool,
+    /// What was said in the conversation that is loaded and not told again yet.
+    untold: Vec<(String, String)>,
 }
 
 pub(super) struct Session {
@@ -47,7 +49,15 @@ pub(super) fn error(code: i64, message: impl Into<String>) -> Value {
 
 impl Agent {
     pub(super) fn new(options: Options, store: Store, peer: Peer) -> Self {
-        Self { options, store, peer, offered: Offered::default(), session: None, is_logged_in: false }
+        Self {
+            options,
+            store,
+            peer,
+            offered: Offered::default(),
+            session: None,
+            is_logged_in: false,
+            untold: Vec::new(),
+        }
     }
 
     pub(super) fn run(mut self) -> anyhow::Result<i32> {
@@ -75,6 +85,7 @@ impl Agent {
         if !id.is_null() {
             let outcome = self.asked(method, params)?;
             self.peer.reply(id, outcome);
+            self.tell_again(usize::MAX);
         }
         Ok(None)
     }
@@ -138,12 +149,19 @@ impl Agent {
         let said = self.store.load(id).map_err(|_| error(-32602, format!("Session not found: {id}")))?;
         self.open(id, params);
         if method == "session/load" {
-            for (role, text) in said {
-                let kind = if role == "user" { "user_message_chunk" } else { "agent_message_chunk" };
-                self.update(json!({ "sessionUpdate": kind, "content": { "type": "text", "text": text } }));
-            }
+            self.untold = said;
+            // Gemini answers after the first of it.
+            self.tell_again(1);
         }
         Ok(json!({ "modes": self.modes() }))
+    }
+
+    /// Tells so much of an earlier conversation again.
+    fn tell_again(&mut self, count: usize) {
+        for (role, text) in self.untold.drain(..count.min(self.untold.len())).collect::<Vec<_>>() {
+            let kind = if role == "user" { "user_message_chunk" } else { "agent_message_chunk" };
+            self.update(json!({ "sessionUpdate": kind, "content": { "type": "text", "text": text } }));
+        }
     }
 
     fn set_mode(&mut self, params: &Value) -> Result<Value, Value> {

@@ -2,8 +2,9 @@
 //! `COOP_REAL_OPENCODE` name them (`make test-real` does).
 
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 use std::{env, fs, thread};
 
 use rustix::process::Signal;
@@ -179,10 +180,12 @@ fn the_whole_list_over_acp() {
         world.case("idle", since);
 
         let since = Instant::now();
-        let receipt = agent.nudge("zero [[text:hello there]]");
-        assert!(receipt["confirmed_by"].is_string(), "{receipt}");
+        let sending = nudge_beside(&agent, "zero [[text:hello there]]");
         agent.state("working");
         world.case("working", since);
+        let receipt = sending.join().expect("no panic");
+        assert!(receipt["delivered"] == true && receipt["confirmed_by"].is_string(), "{receipt}");
+        world.case("message confirmed", since);
         agent.state("idle");
         assert_eq!(agent.get("/api/v1/agent")["last_message"], "hello there");
         let usage = agent.get("/api/v1/session/usage");
@@ -276,6 +279,9 @@ fn an_earlier_conversation_goes_on() {
             first.post("/api/v1/shutdown", &json!({}));
             first.state("exited");
             first.sidecar.wait();
+            if matches!(which, Which::Gemini(_)) {
+                next_minute();
+            }
 
             let since = Instant::now();
             let mut second = world.start(&["--resume", &id], args);
@@ -284,6 +290,8 @@ fn an_earlier_conversation_goes_on() {
             world.case("resume", since);
             assert_eq!(second.get("/api/v1/agent")["session_id"], id.as_str());
             second.nudge("what was it? [[text:a fox]]");
+            let said = second.event("a message", |body| body["kind"] == "message");
+            assert_eq!(said["text"], "what was it? [[text:a fox]]", "the past is not told again");
             second.state("idle");
             if world.model.is_some() {
                 let asked = world.model_was_asked();
@@ -292,6 +300,12 @@ fn an_earlier_conversation_goes_on() {
             }
         }
     }
+}
+
+/// Gemini names the file of a conversation by the minute, and begins it anew when it is loaded in the minute it is from.
+fn next_minute() {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("it is later");
+    thread::sleep(Duration::from_secs(60 - now.as_secs() % 60 + 1));
 }
 
 #[test]
@@ -499,4 +513,30 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
         assert!(Instant::now() < deadline, "not within the limit: {what}");
         thread::yield_now();
     }
+}
+
+/// A model may take long for its first word. Until then nothing proves that the agent has the message, but it is not idle,
+/// and it can be stopped.
+#[test]
+fn an_agent_that_says_nothing_yet_works_and_can_be_interrupted() {
+    let world = World::new(&Which::Scripted);
+    let mut agent = world.start(&[], &[]);
+    agent.state("idle");
+    let sending = nudge_beside(&agent, "x [[wait:600]]");
+    agent.state("working");
+    assert_eq!(agent.post("/api/v1/agent/interrupt", &json!({})), (200, json!({ "delivered": true })));
+    let receipt = sending.join().expect("no panic");
+    assert_eq!((&receipt["delivered"], &receipt["reason"]), (&json!(false), &json!("unconfirmed")));
+    agent.state("idle");
+}
+
+/// Hands over a message on a thread of its own, which returns the receipt.
+fn nudge_beside(agent: &Agent, message: &str) -> thread::JoinHandle<Value> {
+    let socket = agent.sidecar.socket();
+    let body = json!({ "message": message }).to_string();
+    thread::spawn(move || {
+        let stream = UnixStream::connect(socket).expect("it listens");
+        stream.set_read_timeout(Some(LIMIT)).expect("a limit can be set");
+        request(stream, "POST", "/api/v1/agent/nudge", &body, "").1
+    })
 }
