@@ -143,7 +143,8 @@ impl Acp {
         self.session = Some(id.clone());
         self.phase = Phase::Open;
         self.tells_past = self.way_in() == Some(METHODS.session_load);
-        vec![Meaning::Session { id, transcript: None }, Meaning::Idle(TurnOutcome::Completed)]
+        let idle = self.turn.is_none().then_some(Meaning::Idle(TurnOutcome::Completed));
+        [Meaning::Session { id, transcript: None }].into_iter().chain(idle).collect()
     }
 
     /// Logs in with a key that the environment has, or says that somebody has to.
