@@ -276,3 +276,22 @@ impl Driver for Acp {
 fn signals(detail: &str, meanings: Vec<Meaning>) -> Vec<Signal> {
     meanings.into_iter().map(|meaning| Signal::new(EvidenceSource::Control, detail, meaning)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How Gemini is run over ACP, by its own name.
+    #[test]
+    fn an_agents_own_words_stand_behind_its_program_once() {
+        let command = |line: &str| {
+            let command = line.split(' ').map(str::to_owned).collect();
+            let launch = Launch { runtime: Runtime::Pipe, command, program_at: 1, ..Launch::default() };
+            let setup = driver(&launch, &["--acp"]).setup(&launch).expect("a set-up");
+            assert_eq!(setup.link, Link::Pipe);
+            setup.command.join(" ")
+        };
+        assert_eq!(command("env gemini -m x"), "env gemini --acp -m x");
+        assert_eq!(command("env gemini -m x --acp"), "env gemini -m x --acp");
+    }
+}

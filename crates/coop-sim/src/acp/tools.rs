@@ -119,7 +119,9 @@ impl Agent {
         match (reply["outcome"]["outcome"].as_str(), reply["outcome"]["optionId"].as_str()) {
             (Some("selected"), Some("once")) => Ok(true),
             (Some("selected"), Some("always")) => {
-                self.session.as_mut().map(|session| session.allowed.push(call.kind));
+                if let Some(session) = &mut self.session {
+                    session.allowed.push(call.kind);
+                }
                 Ok(true)
             }
             (Some("cancelled"), _) => Err(Halt::Cancelled),

@@ -147,8 +147,14 @@ impl World {
         }
     }
 
+    #[expect(clippy::print_stdout, reason = "a table is made of it")]
+    fn told(&self, case: &str, what: &str) {
+        println!("CASE\t{}\tpipe\t{case}\t{what}", self.which.name());
+    }
+
+    /// Tells how long it took from the cause to what is expected.
     fn case(&self, case: &str, since: Instant) {
-        println!("CASE\t{}\tpipe\t{case}\t{}", self.which.name(), since.elapsed().as_millis());
+        self.told(case, &since.elapsed().as_millis().to_string());
     }
 }
 
@@ -221,7 +227,7 @@ fn the_whole_list_over_acp() {
         assert!(agent.has("allowed.txt"), "what was allowed was not done");
         world.case("permission allowed", since);
 
-        println!("CASE\t{}\tpipe\tquestion\tnone: ACP 1 has no questions", world.which.name());
+        world.told("question", "none: ACP 1 has no questions");
 
         agent.nudge("three [[bash:touch stopped.txt]]");
         let ask = agent.asked("permission");
@@ -443,7 +449,7 @@ fn files_and_terminals_are_served_where_they_are_allowed_and_nowhere_else() {
 
     // The terminal's command goes with the turn, and with the agent.
     agent.nudge("four [[bash:sleep 4321]]");
-    let sleeping = || process_running("sleep\04321");
+    let sleeping = || process_running("sleep 4321");
     wait_until("the command runs", || sleeping().is_some());
     agent.post("/api/v1/agent/interrupt", &json!({}));
     agent.state("idle");
@@ -462,7 +468,7 @@ fn terminals_end_with_a_sidecar_that_is_killed() {
     agent.state("idle");
     assert_eq!(agent.post("/api/v1/agent/configure", &json!({ "mode": "yolo" })).0, 200);
     agent.nudge("one [[bash:sleep 5432]]");
-    let sleeping = || process_running("sleep\05432");
+    let sleeping = || process_running("sleep 5432");
     wait_until("the command runs", || sleeping().is_some());
     agent.sidecar.signal(Signal::KILL);
     wait_until("the command is ended", || sleeping().is_none());
@@ -497,12 +503,12 @@ fn options_that_an_agent_would_not_heed_are_refused() {
     }
 }
 
-/// Returns a process whose command line ends in these words.
+/// Returns a process whose command line has these words.
 fn process_running(words: &str) -> Option<PathBuf> {
     let processes = fs::read_dir("/proc").expect("there are some").flatten();
     processes.map(|entry| entry.path()).find(|path| {
         let command = fs::read(path.join("cmdline")).unwrap_or_default();
-        command.strip_suffix(b"\0").is_some_and(|command| command == words.as_bytes())
+        command.strip_suffix(b"\0").is_some_and(|command| String::from_utf8_lossy(command).replace('\0', " ") == words)
     })
 }
 
