@@ -8,12 +8,17 @@ use bytes::Bytes;
 use coop_api::{Answer, Ask, Capability, Screen};
 use serde_json::Value;
 
-use crate::{Reach, Signal, StartSource};
+use crate::{Allowed, Reach, Serve, Served, Signal, StartSource};
 
 /// What coop knows of one agent.
 pub trait Driver: Send {
     /// Returns what can be done with it, the way it is run.
     fn capabilities(&self) -> &'static [Capability];
+
+    /// Returns which of coop's own options it heeds; the others are refused for it.
+    fn heeds(&self) -> Heeds {
+        Heeds::default()
+    }
 
     /// Returns what has to be done before the agent is started.
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError>;
@@ -56,6 +61,15 @@ pub trait Driver: Send {
     fn configure(&mut self, settings: &coop_api::Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
 }
 
+/// Options of coop's own that a driver may heed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heeds {
+    /// [`Launch::resume`].
+    pub resume: bool,
+    /// [`Launch::allowed`].
+    pub allowed: bool,
+}
+
 /// How the agent is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Runtime {
@@ -94,6 +108,10 @@ pub struct Launch {
     pub home: String,
     /// A name for a new conversation.
     pub session_id: String,
+    /// The earlier conversation to go on with.
+    pub resume: Option<String>,
+    /// What may be done for the agent when its protocol asks for it.
+    pub allowed: Allowed,
     /// A secret that the agent's server can be given.
     pub secret: String,
     /// A port on loopback that was free a moment ago.
@@ -201,6 +219,10 @@ pub enum Say {
     Message(Value),
     /// A call, over HTTP.
     Call(Call),
+    /// Something that its protocol asked of us, for the session to do.
+    Serve(Serve),
+    /// Something it said that is not the protocol's, for people to see.
+    Show(String),
 }
 
 /// A call over HTTP.
@@ -269,6 +291,15 @@ pub enum Observation<'a> {
         status: Option<u16>,
         /// What came back, if that was JSON.
         body: &'a Value,
+    },
+    /// A message of ours was written to the agent's standard input, whole.
+    Sent(&'a Value),
+    /// Something was done for the agent, or not.
+    Served {
+        /// Its name.
+        name: &'a str,
+        /// What came of it.
+        outcome: &'a Served,
     },
     /// The link to the agent's protocol came up, or is down; it comes up again by itself.
     Link {

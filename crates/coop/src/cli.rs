@@ -9,7 +9,7 @@ use clap::builder::{PossibleValuesParser, Resettable};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use coop_api::Token;
-use coop_drivers::{KNOWN, Runtime};
+use coop_drivers::{Allowed, KNOWN, Runtime};
 
 use crate::bridge;
 
@@ -134,6 +134,12 @@ pub(crate) struct Serve {
     /// How long an agent without structured signals must be quiet to count as idle
     #[arg(long, env = "COOP_IDLE_GRACE", value_name = "SECS", allow_negative_numbers = true, default_value = "60", value_parser = parse_secs)]
     pub(crate) idle_grace: Duration,
+    /// Go on with an earlier conversation of the agent's, by its session id
+    #[arg(long, env = "COOP_RESUME", value_name = "ID", conflicts_with = "attach")]
+    pub(crate) resume: Option<String>,
+    /// What an ACP agent may have done for it in its folder: fs (text files), terminal (commands)
+    #[arg(long, env = "COOP_ACP_ALLOW", value_name = "WHAT", value_delimiter = ',')]
+    pub(crate) acp_allow: Vec<AcpService>,
     /// Show an existing session instead of running a command: tmux:NAME or screen:NAME
     #[arg(long, env = "COOP_ATTACH", value_name = "SPEC", conflicts_with = "command")]
     pub(crate) attach: Option<bridge::Target>,
@@ -170,6 +176,25 @@ pub(crate) struct Serve {
     /// The command to run
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// What an ACP agent may have done for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AcpService {
+    /// Reading and writing text files
+    Fs,
+    /// Running commands
+    Terminal,
+}
+
+impl Serve {
+    /// Returns what the agent may have done for it.
+    pub(crate) fn allowed(&self) -> Allowed {
+        Allowed {
+            files: self.acp_allow.contains(&AcpService::Fs),
+            terminals: self.acp_allow.contains(&AcpService::Terminal),
+        }
+    }
 }
 
 /// How an agent is run.
@@ -211,6 +236,15 @@ pub(crate) enum Simulated {
         /// What Claude Code takes
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         args: Vec<OsString>,
+    },
+    /// A scripted agent that speaks the Agent Client Protocol
+    Acp {
+        /// Want somebody to log in first, with GEMINI_API_KEY
+        #[arg(long)]
+        auth: bool,
+        /// Tell an earlier conversation again when going on with it
+        #[arg(long)]
+        load_only: bool,
     },
     /// A model server on loopback that says what a script, or the prompt itself, tells it to
     Model {

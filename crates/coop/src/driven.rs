@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use coop_api::Token;
-use coop_drivers::{Known, Launch, Link, Rules, Runtime, Setup, UNKNOWN, Variables};
-use coop_session::{AgentOptions, Prepared};
+use coop_drivers::{Driver, Known, Launch, Link, Rules, Runtime, Setup, UNKNOWN, Variables};
+use coop_session::{AgentOptions, Prepared, ServiceOptions};
 use coop_term::{Command, Streams};
 use serde_json::Value;
 
@@ -46,6 +46,9 @@ pub(crate) fn choose(options: &Serve, command: &Command) -> anyhow::Result<Chose
         }
     };
     let name = known.map_or("unknown", |(known, _)| known.name);
+    if known.is_none() && (options.resume.is_some() || options.allowed().anything()) {
+        bail!("--resume and --acp-allow are for agents that coop knows; see --agent");
+    }
     if let Some(wanted) = options.runtime.map(Runtime::from) {
         let offered = known.map_or(&[Runtime::Pty][..], |(known, _)| known.runtimes);
         if !offered.contains(&wanted) {
@@ -77,7 +80,9 @@ pub(crate) fn agent(
     let launch = launch(options, known, program_at, command, config.settings, folder.path())?;
     if options.attach.is_none() {
         // What is wrong is better said before anything runs.
-        (known.new)(rules.clone(), &launch).setup(&launch)?;
+        let driver = (known.new)(rules.clone(), &launch);
+        check_heeded(driver.as_ref(), known, &launch)?;
+        driver.setup(&launch)?;
     }
     let command = command.clone();
     let runs_already = options.attach.is_some();
@@ -96,6 +101,19 @@ pub(crate) fn agent(
         guard: Some(guard()?),
     };
     Ok(Some((agent, folder)))
+}
+
+/// Refuses options of ours that an agent's driver would not heed.
+fn check_heeded(driver: &dyn Driver, known: &Known, launch: &Launch) -> anyhow::Result<()> {
+    let heeds = driver.heeds();
+    let (name, runtime) = (known.name, launch.runtime.as_str());
+    if launch.resume.is_some() && !heeds.resume {
+        bail!("--resume: coop cannot do that for {name} run as {runtime}; give {name} its own option for it");
+    }
+    if launch.allowed.anything() && !heeds.allowed {
+        bail!("--acp-allow: {name} run as {runtime} does not speak ACP");
+    }
+    Ok(())
 }
 
 /// Returns the command that ends the agent should we be killed.
@@ -127,6 +145,8 @@ fn launch(
         hook_command: format!("{} hook", quoted(&text(&program)?)),
         folder: text(folder)?,
         settings,
+        resume: options.resume.clone(),
+        allowed: options.allowed(),
         variables: Variables(known.variables.iter().filter_map(variable).collect()),
         ..Launch::default()
     };
@@ -160,6 +180,11 @@ fn prepare(known: &Known, launch: &Launch, command: &Command, rules: &Rules) -> 
         write_private(Path::new(&file.path), &file.content)?;
     }
     let companion = companion.map(|companion| with(command, companion.command, companion.env));
+    let services = launch.allowed.anything().then(|| ServiceOptions {
+        allowed: launch.allowed,
+        folder: PathBuf::from(&launch.cwd),
+        env: command.clone(),
+    });
     let mut command = with(command, argv, env);
     let token = uuid::Uuid::new_v4().simple().to_string();
     command.env.push((hook::TOKEN.into(), Some(token.clone().into())));
@@ -168,7 +193,7 @@ fn prepare(known: &Known, launch: &Launch, command: &Command, rules: &Rules) -> 
         Link::None | Link::Socket { .. } | Link::Http { .. } => Streams::Terminal,
     };
     let hook_token = Some(Token::new(token).map_err(io::Error::other)?);
-    Ok(Prepared { command, driver, runtime: launch.runtime, watch, companion, link, opening, hook_token })
+    Ok(Prepared { command, driver, runtime: launch.runtime, watch, companion, link, opening, hook_token, services })
 }
 
 /// Returns a command with other words and more variables.
@@ -195,6 +220,7 @@ fn watch_only(known: &Known, launch: &Launch, command: &Command, rules: &Rules) 
         link: Link::None,
         opening: Vec::new(),
         hook_token: None,
+        services: None,
     }
 }
 

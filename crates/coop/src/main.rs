@@ -65,6 +65,7 @@ async fn simulate(what: Option<Simulated>) -> anyhow::Result<i32> {
     match what {
         None => coop_sim::claude::run(std::iter::empty()),
         Some(Simulated::Claude { args }) => coop_sim::claude::run(args.into_iter()),
+        Some(Simulated::Acp { auth, load_only }) => coop_sim::acp::run(coop_sim::acp::Options { auth, load_only }),
         Some(Simulated::Model { port, script }) => {
             coop_sim::model::run(coop_sim::model::Options { port, script }).await.map(|()| 0)
         }

@@ -7,7 +7,7 @@
 mod answer;
 mod behind;
 mod content;
-mod fault;
+pub(crate) mod fault;
 mod hooks;
 mod input;
 mod keys;
@@ -25,7 +25,7 @@ use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, Screen, TurnO
 use serde_json::{Value, json};
 
 use crate::driver::{
-    Driver, Launch, Observation, OnScreen, Refusal, Runtime, Setup, SetupError, Step, StopReply, View,
+    Driver, Heeds, Launch, Observation, OnScreen, Refusal, Runtime, Setup, SetupError, Step, StopReply, View,
 };
 use crate::registry::Known;
 use crate::rules::Rules;
@@ -205,6 +205,10 @@ impl Driver for Claude {
         }
     }
 
+    fn heeds(&self) -> Heeds {
+        Heeds { resume: true, ..Heeds::default() }
+    }
+
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {
         setup::setup(launch)
     }
@@ -215,7 +219,10 @@ impl Driver for Claude {
             Observation::LogLine { line, past } => self.observe_log(line, *past),
             Observation::StatusFile(file) => self.observe_status(file),
             Observation::Control(message) => self.observe_control(message),
-            Observation::Reply { .. } | Observation::Link { .. } => Vec::new(),
+            Observation::Reply { .. }
+            | Observation::Link { .. }
+            | Observation::Sent(_)
+            | Observation::Served { .. } => Vec::new(),
             Observation::Title(title) => self.observe_title(title),
             Observation::Screen(screen) => self.observe_screen(screen),
         }

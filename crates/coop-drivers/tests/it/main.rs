@@ -1,6 +1,7 @@
 //! The drivers' tests in one binary.
 #![expect(clippy::expect_used, reason = "tests fail by panicking")]
 
+mod acp;
 mod answers;
 mod cuts;
 mod deliver;

@@ -204,25 +204,45 @@ impl Agent {
 
     /// Interrupts the agent.
     pub(crate) fn interrupt(&mut self, writer: WriterId, reply: ReplyTo, screen: &Screen, now: &Now) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.give_up_proof(now, &mut effects);
         if let Some(error) = self.performing() {
             let _ = reply.send(Err(error));
-            return Vec::new();
+            return effects;
         }
         match self.state() {
             AgentState::Working { .. } => {}
             AgentState::Waiting { kind, .. } if *kind != AskKind::Setup => {}
             AgentState::Idle | AgentState::Blocked { .. } => {
                 let _ = reply.send(Ok(Reply::Done));
-                return Vec::new();
+                return effects;
             }
             state => {
                 let why = format!("the agent is {}; there is nothing to interrupt", state.as_str());
                 let _ = reply.send(Err(Error::new(ErrorCode::NoPrompt, why)));
-                return Vec::new();
+                return effects;
             }
         }
         let steps = self.driver.interrupt(&View { runtime: self.runtime, screen });
-        self.perform(Performance::new(Purpose::Interrupt { reply }, writer, steps, self.state()), screen, now)
+        effects.extend(self.perform(
+            Performance::new(Purpose::Interrupt { reply }, writer, steps, self.state()),
+            screen,
+            now,
+        ));
+        effects
+    }
+
+    /// Waits no longer for the proof of a message that is out, if the agent is known to work on it: its model may take
+    /// long for the first word, and whoever wants to interrupt it then must not have to wait.
+    fn give_up_proof(&mut self, now: &Now, effects: &mut Vec<Effect>) {
+        let is_working = matches!(self.state(), AgentState::Working { .. });
+        let is_out = |performance: &mut Performance| {
+            let waits = matches!(performance.waiting, Waiting::Proof { .. }) && performance.steps.is_empty();
+            waits && matches!(performance.purpose, Purpose::Nudge { .. })
+        };
+        if is_working && let Some(performance) = self.performance.take_if(is_out) {
+            self.finish(performance, Err(Failure::Unconfirmed), now, effects);
+        }
     }
 
     /// Changes settings of the agent.

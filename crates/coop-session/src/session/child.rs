@@ -1,10 +1,12 @@
 //! A child's beginning and end.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use coop_api::{AgentState, Error, EventBody, Lifecycle};
 use coop_term::{Child, Exit, SpawnError, Streams, Target};
 use rustix::process::Signal;
+use serde_json::Value;
 
 use super::Session;
 use crate::companion::Companion;
@@ -23,6 +25,8 @@ pub(crate) struct Running {
     pub(crate) line: Vec<u8>,
     /// What waits to be written to its pipe.
     pub(crate) outbox: Vec<u8>,
+    /// The messages in that, each with how much of the outbox is to be written until it is out.
+    pub(crate) unsent: VecDeque<(usize, Value)>,
     pub(super) pipe_at_end: bool,
     /// Set once its terminal has nothing more to read.
     pub(super) at_end: bool,
@@ -53,6 +57,7 @@ impl Session {
             queue: InputQueue::default(),
             line: Vec::new(),
             outbox: Vec::new(),
+            unsent: VecDeque::new(),
             pipe_at_end,
             at_end: false,
             drain_until: None,

@@ -38,7 +38,7 @@ mod rig;
 mod scenario;
 mod settings;
 mod status;
-mod step;
+pub(crate) mod step;
 mod stream;
 #[cfg(test)]
 mod tests;

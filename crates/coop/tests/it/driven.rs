@@ -61,13 +61,13 @@ pub(crate) struct Agent {
 }
 
 /// A model server, killed when dropped.
-struct Model {
+pub(crate) struct Model {
     child: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Model {
-    fn start(home: &Path) -> Self {
+    pub(crate) fn start(home: &Path) -> Self {
         let mut child = coop(home).args(["sim", "model"]).stdout(Stdio::piped()).spawn().expect("it runs");
         let mut url = String::new();
         BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut url).expect("it says where it is");
@@ -259,6 +259,12 @@ impl Agent {
 }
 
 impl Agent {
+    /// Follows any agent in a sidecar, from its first event on.
+    pub(crate) fn of(sidecar: Sidecar, work: PathBuf, model: Option<Model>) -> Self {
+        let events = follow(&sidecar.socket());
+        Self { sidecar, work, events, past: VecDeque::new(), model }
+    }
+
     /// Keeps what was seen of a run that failed, so that it can become a recording.
     fn keep_observations(&self) {
         let name = thread::current().name().unwrap_or("test").replace("::", "-");

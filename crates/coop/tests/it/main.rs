@@ -1,6 +1,7 @@
 //! The binary's tests, in one binary of their own.
 #![expect(clippy::expect_used, reason = "tests fail by panicking")]
 
+mod acp;
 mod api_doc;
 mod attach;
 mod bridge;
