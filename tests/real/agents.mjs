@@ -8,6 +8,8 @@ const MODULES = fileURLToPath(new URL('node_modules/', import.meta.url));
 const PLATFORM = `${process.platform}-${process.arch}`;
 /** The package's own `claude` is a stub until its install script has run. */
 const CLAUDE = join(MODULES, `@anthropic-ai/claude-code-${PLATFORM}/claude`);
+const GEMINI = join(MODULES, '.bin/gemini');
+const OPENCODE = join(MODULES, `opencode-${PLATFORM}/bin/opencode`);
 const KEY = 'sk-dummy-key-for-a-model-on-loopback';
 
 /**
@@ -17,8 +19,8 @@ const KEY = 'sk-dummy-key-for-a-model-on-loopback';
 export const AGENTS = [
   { name: 'claude', program: CLAUDE, prompt: /^❯/m, prepare: claude },
   { name: 'codex', prompt: /^› Ask Codex/m, prepare: codex },
-  { name: 'gemini', prompt: /^ > +Type your message/m, prepare: gemini },
-  { name: 'opencode', prompt: /┃ +Ask anything/, prepare: opencode },
+  { name: 'gemini', program: GEMINI, prompt: /^ > +Type your message/m, prepare: gemini },
+  { name: 'opencode', program: OPENCODE, prompt: /┃ +Ask anything/, prepare: opencode },
 ];
 
 function claude({ home, work, url }) {
@@ -70,7 +72,7 @@ function gemini({ home, work, url }) {
   }));
   return {
     // A named model, for otherwise another model is asked which one to take.
-    argv: [join(MODULES, '.bin/gemini'), '-m', 'gemini-2.5-pro'],
+    argv: [GEMINI, '-m', 'gemini-2.5-pro'],
     env: { GEMINI_API_KEY: KEY, GOOGLE_GEMINI_BASE_URL: url },
   };
 }
@@ -89,7 +91,7 @@ function opencode({ home, url }) {
       },
     },
   }));
-  return { argv: [join(MODULES, `opencode-${PLATFORM}/bin/opencode`)], env: { OPENCODE_DISABLE_MODELS_FETCH: '1' } };
+  return { argv: [OPENCODE], env: { OPENCODE_DISABLE_MODELS_FETCH: '1' } };
 }
 
 function write(path, text) {

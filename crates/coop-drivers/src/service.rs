@@ -100,6 +100,8 @@ pub enum Served {
     },
     /// A terminal's command has ended.
     Ended(Ended),
+    /// There is no such file.
+    Missing(String),
     /// It was not done.
     Failed(String),
 }

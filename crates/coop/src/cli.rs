@@ -181,9 +181,7 @@ pub(crate) struct Serve {
 /// What an ACP agent may have done for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AcpService {
-    /// Reading and writing text files
     Fs,
-    /// Running commands
     Terminal,
 }
 

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use agent_client_protocol_schema::{
-    CLIENT_METHOD_NAMES, CreateTerminalRequest, CreateTerminalResponse, Error, KillTerminalResponse,
+    CLIENT_METHOD_NAMES, CreateTerminalRequest, CreateTerminalResponse, Error, ErrorCode, KillTerminalResponse,
     ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalResponse, RequestId, TerminalExitStatus,
     TerminalOutputResponse, WaitForTerminalExitResponse, WriteTextFileRequest, WriteTextFileResponse,
 };
@@ -122,7 +122,11 @@ fn text(path: PathBuf) -> Option<String> {
 
 fn reply(kind: &Kind, outcome: &Served) -> Result<Value, Error> {
     Ok(match (kind, outcome) {
-        (_, Served::Failed(why)) => return Err(Error::internal_error().data(Value::String(why.clone()))),
+        // Agents look before they write, and go on if nothing is there.
+        (_, Served::Missing(path)) => return Err(Error::resource_not_found(Some(path.clone()))),
+        (_, Served::Failed(why)) => {
+            return Err(Error::new(ErrorCode::InternalError.into(), format!("Internal error: {why}")));
+        }
         (Kind::Read, Served::Text(text)) => wire::value(ReadTextFileResponse::new(text.clone())),
         (Kind::Write { .. }, Served::Done) => wire::value(WriteTextFileResponse::new()),
         (Kind::Create, Served::Terminal(name)) => wire::value(CreateTerminalResponse::new(name.clone())),

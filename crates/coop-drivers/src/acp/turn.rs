@@ -91,7 +91,11 @@ impl Acp {
         self.asking.clear();
         let detail = match outcome {
             Ok(reply) => {
-                meanings.extend(self.used(&turn, reply).map(|usage| Meaning::Used { id: turn.id.to_string(), usage, at: None }));
+                meanings.extend(self.used(&turn, reply).map(|usage| Meaning::Used {
+                    id: turn.id.to_string(),
+                    usage,
+                    at: None,
+                }));
                 let reason = reply["stopReason"].as_str().unwrap_or("no reason");
                 meanings.push(Meaning::Idle(match reason {
                     "cancelled" => TurnOutcome::Interrupted,

@@ -20,7 +20,7 @@ const FOLDER_MODE: Mode = Mode::from_raw_mode(0o777);
 /// Does something with a file.
 pub(super) fn serve(folder: &Path, what: Service) -> Served {
     let outcome = Folder::open(folder).and_then(|folder| match what {
-        Service::ReadFile { path, from, lines } => folder.read(&path, from, lines).map(Served::Text),
+        Service::ReadFile { path, from, lines } => folder.read(&path, from, lines),
         Service::WriteFile { path, content } => folder.write(&path, &content).map(|()| Served::Done),
         other => Err(format!("{other:?} is nothing to do with a file")),
     });
@@ -48,7 +48,7 @@ impl Folder {
         Ok(self.path.join(within))
     }
 
-    fn read(&self, path: &str, from: Option<u32>, lines: Option<u32>) -> Result<String, String> {
+    fn read(&self, path: &str, from: Option<u32>, lines: Option<u32>) -> Result<Served, String> {
         let within = self.within(path)?;
         let read = || {
             let file = File::from(self.beneath(&within, OFlags::RDONLY | UNHINDERED, Mode::empty())?);
@@ -63,13 +63,16 @@ impl Folder {
             file.take(MAX_TEXT).read_to_string(&mut text)?;
             Ok(text)
         };
-        let text = read().map_err(|error| failed(&within, error))?;
+        let text = match read() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Served::Missing(path.to_owned())),
+            other => other.map_err(|error| failed(&within, error))?,
+        };
         if from.is_none() && lines.is_none() {
-            return Ok(text);
+            return Ok(Served::Text(text));
         }
         let skipped = from.map_or(0, |from| from.saturating_sub(1) as usize);
         let taken = lines.map_or(usize::MAX, |lines| lines as usize);
-        Ok(text.split_inclusive('\n').skip(skipped).take(taken).collect())
+        Ok(Served::Text(text.split_inclusive('\n').skip(skipped).take(taken).collect()))
     }
 
     fn write(&self, path: &str, content: &str) -> Result<(), String> {
@@ -160,7 +163,7 @@ mod tests {
         assert_eq!(serve(folder.path(), some), Served::Text("two\n".into()));
         symlink("lines", folder.path().join("link")).expect("a link");
         assert_eq!(read(folder.path(), "link"), Served::Text("one\ntwo\nthree".into()));
-        assert!(matches!(read(folder.path(), "none"), Served::Failed(_)));
+        assert_eq!(read(folder.path(), "none"), Served::Missing("none".into()));
         assert!(matches!(read(folder.path(), "a"), Served::Failed(_)));
     }
 
@@ -192,7 +195,8 @@ mod tests {
             sibling.to_str().expect("UTF-8"),
             climbs.to_str().expect("UTF-8"),
         ] {
-            assert!(matches!(read(&folder, path), Served::Failed(_)), "{path} was read");
+            let seen = read(&folder, path);
+            assert!(matches!(seen, Served::Failed(_) | Served::Missing(_)), "{path} was read");
             assert!(matches!(write(&folder, path), Served::Failed(_)), "{path} was written");
             let opened = Folder::open(&folder).expect("it is there");
             assert!(opened.folder_at(path).is_err(), "{path} would be run in");

@@ -409,10 +409,9 @@ fn who_has_to_log_in_does_so_with_the_key_of_the_environment() {
     let why = fault["message"].as_str().expect("a text");
     assert!(why.contains("gemini-api-key (API key; set GEMINI_API_KEY)") && why.contains("oauth"), "{why}");
     let program = ["env", "GEMINI_API_KEY=k", COOP, "sim", "acp", "--auth"];
-    let sidecar =
-        Sidecar::with(&[&["--agent", "acp", "--log-level", "warn", "--"][..], &program].concat(), |command| {
-            command.env("GEMINI_API_KEY", "k")
-        });
+    let sidecar = Sidecar::with(&[&["--log-level", "warn", "--"][..], &program].concat(), |command| {
+        command.env("GEMINI_API_KEY", "k")
+    });
     Agent::of(sidecar, world.path("work"), None).state("idle");
 }
 
@@ -459,6 +458,28 @@ fn files_and_terminals_are_served_where_they_are_allowed_and_nowhere_else() {
     agent.post("/api/v1/shutdown", &json!({}));
     agent.sidecar.wait();
     assert!(sleeping().is_none(), "a terminal outlived the agent");
+}
+
+/// Who is allowed files has them written by coop, after a person has allowed the tool.
+#[test]
+fn a_file_is_written_for_the_agent() {
+    each(|world| {
+        // Gemini does not understand that there is none.
+        let content = || fs::read_to_string(world.path("work/made.txt")).expect("it is there");
+        fs::write(world.path("work/made.txt"), "zero").expect("written");
+        let mut agent = world.start(&["--acp-allow", "fs"], &[]);
+        agent.state("idle");
+        agent.nudge("one [[write:made.txt|one two]]");
+        agent.asked("permission");
+        assert_eq!(content(), "zero", "it was not allowed yet");
+        let since = Instant::now();
+        agent.respond(&json!({ "accept": true }));
+        let by_coop = |body: &Value| body["kind"] == "artifact" && body["tool"] == "fs/write_text_file";
+        agent.event("the file", by_coop);
+        world.case("a file written by coop", since);
+        agent.state("idle");
+        assert_eq!(content().trim_end(), "one two");
+    });
 }
 
 #[test]

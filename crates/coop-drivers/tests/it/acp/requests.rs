@@ -136,7 +136,10 @@ fn what_is_allowed_is_done_and_the_agent_is_told() {
         json!({ "path": "/etc/x", "content": "y" }),
         Served::Failed("not in the folder".into()),
     );
-    assert_eq!((&reply["error"]["data"], signals.len()), (&json!("not in the folder"), 0));
+    assert_eq!((&reply["error"]["message"], signals.len()), (&json!("Internal error: not in the folder"), 0));
+    let (_, reply, _) =
+        ask("fs/read_text_file", json!({ "path": "/home/dev/project/no" }), Served::Missing("no".into()));
+    assert_eq!(reply["error"]["code"], -32002);
     let (what, reply, _) = ask("terminal/create", json!({ "command": "ls -l" }), Served::Terminal("t1".into()));
     let command: Vec<_> = ["sh", "-c", "ls -l"].map(str::to_owned).into();
     assert_eq!(what, Service::StartTerminal { command, env: Vec::new(), cwd: None, keep: None });
