@@ -100,6 +100,8 @@ pub struct Launch {
     pub variables: Variables,
     /// The content of the files that the driver wanted to read, by path.
     pub contents: BTreeMap<String, String>,
+    /// What the program says of its version, if the driver wanted to know and it said something.
+    pub version: Option<String>,
 }
 
 impl Launch {
@@ -158,6 +160,17 @@ pub struct Companion {
     pub command: Vec<String>,
     /// Variables to set.
     pub env: Vec<(String, String)>,
+    /// What has to be there before the agent is started, if it cannot wait for it by itself.
+    pub ready: Option<Ready>,
+}
+
+/// When a companion is ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// The Unix socket that it will listen on.
+    pub socket: String,
+    /// What is run in the agent's place if it does not in time: the program and its arguments.
+    pub instead: Vec<String>,
 }
 
 /// How an agent's protocol is reached.

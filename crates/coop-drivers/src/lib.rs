@@ -6,6 +6,7 @@
 mod arbiter;
 mod artifact;
 mod claude;
+mod codex;
 mod driver;
 mod program;
 mod registry;
@@ -15,7 +16,7 @@ mod signal;
 pub use arbiter::{Arbiter, Change, Verdict};
 pub use artifact::artifact_kind;
 pub use driver::{
-    Call, Companion, Driver, Expected, FileToWrite, Launch, Link, Observation, Refusal, Runtime, Say, Setup,
+    Call, Companion, Driver, Expected, FileToWrite, Launch, Link, Observation, Ready, Refusal, Runtime, Say, Setup,
     SetupError, Step, StopReply, Variables, View, Watch,
 };
 pub use registry::{KNOWN, Known};

@@ -2,7 +2,7 @@
 
 use crate::driver::{Driver, Launch, Runtime};
 use crate::rules::{RuleError, Rules};
-use crate::{claude, program};
+use crate::{claude, codex, program};
 
 /// An agent coop knows.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,8 @@ pub struct Known {
     pub runtimes: &'static [Runtime],
     /// Variables of the environment that the driver wants to know.
     pub variables: &'static [&'static str],
+    /// Whether the driver wants to know what the program says of its version, which costs the time to run it.
+    pub asks_version: bool,
     /// What its screens look like.
     pub rules: &'static str,
     /// Returns files that the driver wants to read before the agent is set up.
@@ -28,7 +30,7 @@ pub struct Known {
 }
 
 /// Every agent coop knows.
-pub const KNOWN: &[Known] = &[claude::KNOWN];
+pub const KNOWN: &[Known] = &[claude::KNOWN, codex::KNOWN];
 
 impl Known {
     /// Returns the agent of this name.

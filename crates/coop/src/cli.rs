@@ -90,6 +90,17 @@ pub(crate) enum Sub {
         /// Processes that lead the sessions to end
         leaders: Vec<u32>,
     },
+    /// Waits until something listens on a socket and becomes the program that needs it (used by sidecars)
+    #[command(hide = true)]
+    Await {
+        /// The socket
+        socket: PathBuf,
+        /// How many words the command has; the one to run in its place follows it
+        words: usize,
+        /// The commands
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        commands: Vec<OsString>,
+    },
     /// Shows a pane of tmux or GNU screen on this terminal (used by --attach)
     #[command(hide = true)]
     Bridge(Bridge),
@@ -200,6 +211,13 @@ pub(crate) enum Simulated {
     #[command(disable_help_flag = true)]
     Claude {
         /// What Claude Code takes
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<OsString>,
+    },
+    /// A scripted agent with the manners of Codex; takes its options
+    #[command(disable_help_flag = true)]
+    Codex {
+        /// What Codex takes
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         args: Vec<OsString>,
     },

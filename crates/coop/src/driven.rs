@@ -7,10 +7,13 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::process::Stdio;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
-use coop_drivers::{Known, Launch, Link, Rules, Runtime, Setup, Variables};
+use coop_drivers::{Known, Launch, Link, Ready, Rules, Runtime, Setup, Variables};
 use coop_session::{AgentOptions, Prepared};
 use coop_term::{Command, Streams};
 use serde_json::Value;
@@ -19,6 +22,9 @@ use crate::cli::Serve;
 use crate::config::AgentConfig;
 use crate::hook;
 use crate::paths;
+
+/// How long a program may take to say its version.
+const VERSION_WITHIN: Duration = Duration::from_secs(10);
 
 /// A folder for one sidecar's files, removed with it.
 pub(crate) struct Folder(PathBuf);
@@ -82,8 +88,11 @@ pub(crate) fn agent(
         Some(rules) => rules,
         None => known.rules()?,
     };
-    let launch = launch(options, known, program_at, command, config.settings, &folder.0)?;
+    let mut launch = launch(options, known, program_at, command, config.settings, &folder.0)?;
     if options.attach.is_none() {
+        if known.asks_version {
+            launch.version = version(command, &launch);
+        }
         // What is wrong is better said before anything runs.
         (known.new)(rules.clone(), &launch).setup(&launch)?;
     }
@@ -104,6 +113,33 @@ pub(crate) fn agent(
         guard: Some(guard()?),
     };
     Ok(Some((agent, folder)))
+}
+
+/// Returns what the agent's program says of its version; nothing if it says nothing in time.
+fn version(command: &Command, launch: &Launch) -> Option<String> {
+    let mut words = launch.split().0.iter();
+    let mut asked = std::process::Command::new(words.next()?);
+    asked.args(words).arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    for (name, value) in &command.env {
+        match value {
+            Some(value) => asked.env(name, value),
+            None => asked.env_remove(name),
+        };
+    }
+    let mut child = asked.spawn().ok()?;
+    let mut stdout = child.stdout.take()?;
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let mut text = String::new();
+        let read = io::Read::read_to_string(&mut stdout, &mut text);
+        // If nobody waits any more, it took too long.
+        let _ = tell.send(read.map(|_| text));
+    });
+    let text = told.recv_timeout(VERSION_WITHIN);
+    let _ = child.kill();
+    let _ = child.wait();
+    let text = text.ok()?.ok()?;
+    text.lines().next().map(|line| line.trim().to_owned())
 }
 
 /// Returns the command that ends the agent should we be killed.
@@ -167,6 +203,11 @@ fn prepare(known: &Known, launch: &Launch, command: &Command, rules: &Rules, tok
     for file in &files {
         write_private(Path::new(&file.path), &file.content)?;
     }
+    let ready = companion.as_ref().and_then(|companion| companion.ready.clone());
+    let argv = match ready {
+        Some(ready) => once_ready(ready, argv)?,
+        None => argv,
+    };
     let companion = companion.map(|companion| with(command, companion.command, companion.env));
     let mut command = with(command, argv, env);
     command.env.push((hook::TOKEN.into(), Some(token.into())));
@@ -175,6 +216,13 @@ fn prepare(known: &Known, launch: &Launch, command: &Command, rules: &Rules, tok
         Link::None | Link::Socket { .. } | Link::Http { .. } => Streams::Terminal,
     };
     Ok(Prepared { command, driver, runtime: launch.runtime, watch, companion, link, opening })
+}
+
+/// Returns the command that waits for the companion and becomes the agent.
+fn once_ready(ready: Ready, argv: Vec<String>) -> io::Result<Vec<String>> {
+    let coop = text(&env::current_exe()?).map_err(io::Error::other)?;
+    let wait = [coop, "await".to_owned(), ready.socket, argv.len().to_string(), "--".to_owned()];
+    Ok([wait.to_vec(), argv, ready.instead].concat())
 }
 
 /// Returns a command with other words and more variables.

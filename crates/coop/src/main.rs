@@ -1,6 +1,7 @@
 //! `coop`: parse, wire, exit code.
 
 mod attach;
+mod await_socket;
 mod bridge;
 mod cli;
 mod client;
@@ -30,6 +31,9 @@ fn main() -> ExitCode {
         guard::run(leaders);
         return ExitCode::SUCCESS;
     }
+    if let Some(Sub::Await { socket, words, commands }) = &cli.sub {
+        return fail(&await_socket::run(socket, *words, commands).into());
+    }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error.into()),
@@ -42,7 +46,7 @@ fn main() -> ExitCode {
             Some(Sub::Type(options)) => oneshot::type_text(options).await,
             Some(Sub::Keys(options)) => oneshot::keys(options).await,
             Some(Sub::Sim(Sim { what })) => simulate(what).await,
-            Some(Sub::Hook { .. } | Sub::Guard { .. }) => Ok(0),
+            Some(Sub::Hook { .. } | Sub::Guard { .. } | Sub::Await { .. }) => Ok(0),
             Some(Sub::Bridge(options)) => Ok(bridge::run(options.target()?).await?),
         }
     });
@@ -58,6 +62,7 @@ async fn simulate(what: Option<Simulated>) -> anyhow::Result<i32> {
     match what {
         None => coop_sim::claude::run(std::iter::empty()),
         Some(Simulated::Claude { args }) => coop_sim::claude::run(args.into_iter()),
+        Some(Simulated::Codex { args }) => coop_sim::codex::run(args).await,
         Some(Simulated::Model { port, script }) => {
             coop_sim::model::run(coop_sim::model::Options { port, script }).await.map(|()| 0)
         }

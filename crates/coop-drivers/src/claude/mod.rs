@@ -50,6 +50,7 @@ pub(crate) const KNOWN: Known = Known {
     tested: ("2.1.197", "2.1.197"),
     runtimes: &[Runtime::Pty, Runtime::Pipe],
     variables: &[setup::CONFIG_DIR, setup::API_KEY],
+    asks_version: false,
     rules: include_str!("../../rules/claude.toml"),
     reads: setup::reads,
     new: |rules, launch| Box::new(Claude::new(rules, launch)),

@@ -6,6 +6,7 @@ mod attach;
 mod bridge;
 mod claude;
 mod cli;
+mod codex;
 mod driven;
 mod examples;
 mod hook;
