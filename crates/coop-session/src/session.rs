@@ -128,7 +128,7 @@ impl Session {
                     self.read();
                 }
                 Wake::Writable => self.write(),
-                Wake::PipeReadable => self.read_pipe(),
+                Wake::PipeReadable => drop(self.read_pipe()),
                 Wake::PipeWritable => self.write_pipe(),
                 Wake::Seen(seen) => self.file_changed(seen),
                 Wake::Link(news) => self.link_told(news),

@@ -103,6 +103,8 @@ impl Session {
     }
 
     pub(super) fn finish_child(&mut self) {
+        // What it wrote last may say how it went.
+        while self.read_pipe() > 0 {}
         let Some(running) = self.child.take() else { return };
         if self.stop.is_some() {
             // The others of its session had their chance; the leader is not reaped yet, so the number is still its own.

@@ -86,9 +86,9 @@ impl Session {
         }
     }
 
-    /// Reads the lines an agent writes to its pipe.
-    pub(super) fn read_pipe(&mut self) {
-        let Some(running) = &mut self.child else { return };
+    /// Reads the lines an agent writes to its pipe. Returns how much there was.
+    pub(super) fn read_pipe(&mut self) -> usize {
+        let Some(running) = &mut self.child else { return 0 };
         let mut taken = 0;
         while taken < BATCH && !running.pipe_at_end {
             match running.child.read_pipe(&mut self.buffer) {
@@ -103,6 +103,7 @@ impl Session {
         self.last_activity = Instant::now();
         self.last_output = self.last_activity;
         self.take_pipe_lines();
+        taken
     }
 
     pub(crate) fn write_pipe(&mut self) {
