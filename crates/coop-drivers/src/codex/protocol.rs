@@ -3,7 +3,7 @@
 //! Every client hears of conversations and their status. What happens in one is told to those who began it, have begun a
 //! turn in it, or have joined it by `thread/resume`, which works once it has a turn.
 
-use coop_api::{EvidenceSource, FaultReport, TurnOutcome};
+use coop_api::{AskKind, EvidenceSource, FaultReport, TurnOutcome};
 use serde_json::{Value, json};
 
 use super::{Begin, Codex, asks, fault};
@@ -41,7 +41,7 @@ impl Codex {
         let mut signals = Vec::new();
         if up {
             self.outbox.push(Say::Message(hello()));
-            if self.on_screen.take().is_some() {
+            if self.on_screen.take_if(|draft| draft.kind != AskKind::Setup).is_some() {
                 let gone = Meaning::AskGone { about: None };
                 signals.push(Signal::new(EvidenceSource::Screen, "the server will tell of it", gone));
             }
@@ -119,10 +119,6 @@ impl Codex {
             }
             JOIN => {
                 (self.joining, self.joined) = (false, self.joined || !failed);
-                Vec::new()
-            }
-            TURN if !failed => {
-                self.joined = true;
                 Vec::new()
             }
             _ => Vec::new(),

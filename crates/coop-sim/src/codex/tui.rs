@@ -158,7 +158,13 @@ impl Interface {
             (None, None) => self.folder.clone(),
         };
         if self.asked.is_none() {
-            screen.push_str(PROMPT);
+            screen.push_str(
+                match &self.typed[..] {
+                    [] => PROMPT.to_owned(),
+                    typed => format!("\r\n› {}\r\n", String::from_utf8_lossy(typed)),
+                }
+                .as_str(),
+            );
         }
         write(&format!("\x1b]0;{title}\x07{screen}"))
     }

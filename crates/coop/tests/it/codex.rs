@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::driven::{Agent, Model, Which};
 use crate::tool::{COOP, LIMIT, Sidecar};
@@ -24,6 +24,7 @@ fn with_both(check: impl Fn(&Which)) {
 }
 
 /// Prints how long it took from a cause to the state that it led to.
+#[expect(clippy::print_stdout, reason = "a table is made of these lines")]
 fn case(which: &Which, runtime: &str, name: &str, since: Instant) {
     let agent = match which {
         Which::Scripted => "sim codex",
@@ -42,13 +43,16 @@ struct Place {
     work: PathBuf,
     home: PathBuf,
     extra: Vec<(&'static str, &'static str)>,
+    /// The line of the configuration by which no other model is offered.
+    migrated: &'static str,
 }
 
 impl Place {
     fn new() -> Self {
         let work = tempfile::Builder::new().prefix("coop-codex-").tempdir().expect("a folder").keep();
         let work = work.canonicalize().expect("it is there");
-        Self { home: work.join("codex-home"), work, extra: Vec::new() }
+        let migrated = r#"notice.model_migrations = { "gpt-5.5" = "gpt-6-sol" }"#;
+        Self { home: work.join("codex-home"), work, extra: Vec::new(), migrated }
     }
 
     /// Starts an agent here, with more words on its command line.
@@ -59,7 +63,7 @@ impl Place {
         };
         fs::create_dir_all(self.home.join("tmp")).expect("a folder");
         if let Some(model) = &model {
-            fs::write(self.home.join("config.toml"), config(&self.work, &model.url)).expect("written");
+            fs::write(self.home.join("config.toml"), self.config(&model.url)).expect("written");
         }
         let program = match which {
             Which::Scripted => vec![COOP, "sim", "codex"],
@@ -79,17 +83,16 @@ impl Place {
         });
         Agent::of(sidecar, self.work.clone(), model)
     }
-}
 
-fn config(work: &Path, url: &str) -> String {
-    format!(
-        r#"model = "gpt-5.5"
+    fn config(&self, url: &str) -> String {
+        format!(
+            r#"model = "gpt-5.5"
 model_provider = "fixed"
 check_for_update_on_startup = false
 analytics.enabled = false
 features = {{ apps = false, plugins = false }}
 tui = {{ screen_reader_detection_done = true, show_tooltips = false }}
-notice.model_migrations = {{ "gpt-5.5" = "gpt-6-sol" }}
+{}
 projects = {{ "{}" = {{ trust_level = "trusted" }} }}
 [model_providers.fixed]
 name = "fixed"
@@ -99,8 +102,10 @@ wire_api = "responses"
 request_max_retries = 3
 stream_max_retries = 3
 "#,
-        work.display()
-    )
+            self.migrated,
+            self.work.display()
+        )
+    }
 }
 
 /// Counts the processes of a test, its sidecar included.
@@ -111,8 +116,15 @@ fn processes(work: &Path) -> Vec<String> {
         let environment = fs::read(path.join("environ")).unwrap_or_default();
         environment.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes())
     };
-    let name = |path: PathBuf| String::from_utf8_lossy(&fs::read(path.join("cmdline")).unwrap_or_default()).into_owned();
+    let name =
+        |path: PathBuf| String::from_utf8_lossy(&fs::read(path.join("cmdline")).unwrap_or_default()).into_owned();
     numbers.filter(is_ours).map(name).filter(|name| !name.is_empty()).collect()
+}
+
+/// Returns the files and sockets in a folder and below it.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
 /// Waits until no process of a test is left.
@@ -161,18 +173,20 @@ fn the_list(which: &Which, runtime: &str) {
     case(which, runtime, "permission allowed", allowed);
     assert!(agent.has("allowed.txt"), "what was allowed was not done");
 
-    agent.nudge("three [[write:../outside-of-it.txt|x]]");
+    // Neither in the folder it works in nor in one for temporary files.
+    let outside = PathBuf::from(format!("/var/tmp/coop-codex-{}-{runtime}.txt", std::process::id()));
+    agent.nudge(&format!("three [[write:{}|x]]", outside.display()));
     let ask = agent.asked("permission");
     assert_eq!(ask["tool"], "file_change");
     agent.respond(&json!({ "accept": false }));
     agent.state("idle");
-    assert!(!place.work.join("../outside-of-it.txt").exists(), "what was denied was done");
+    assert!(!outside.exists(), "what was denied was done");
     agent.nudge("four [[write:inside.txt|x]]");
     let wrote = agent.event("the file", |body| body["kind"] == "artifact");
     assert!(wrote["path"].as_str().is_some_and(|path| path.ends_with("inside.txt")), "{wrote}");
     agent.state("idle");
 
-    assert_eq!(agent.post("/api/v1/config", &json!({ "mode": "plan" })).0, 200);
+    assert_eq!(agent.post("/api/v1/agent/configure", &json!({ "mode": "plan" })).0, 200);
     let sent = Instant::now();
     agent.nudge("five [[ask]]");
     let ask = agent.asked("question");
@@ -188,7 +202,7 @@ fn the_list(which: &Which, runtime: &str) {
     agent.respond(&json!({ "answers": [{ "option": 3 }, { "text": "Zig" }] }));
     agent.state("idle");
     agent.written_down("Zig");
-    assert_eq!(agent.post("/api/v1/config", &json!({ "mode": "default" })).0, 200);
+    assert_eq!(agent.post("/api/v1/agent/configure", &json!({ "mode": "default" })).0, 200);
 
     let sent = Instant::now();
     agent.nudge("seven [[slow:60]]");
@@ -224,6 +238,10 @@ fn the_list(which: &Which, runtime: &str) {
     agent.sidecar.wait();
     none_left(&place.work);
     case(which, runtime, "no process left", ended);
+    let is_socket =
+        |path: &PathBuf| path.components().any(|part| part.as_os_str().to_string_lossy().starts_with("codex-daemon"));
+    let left: Vec<_> = files(&place.home.join("tmp")).into_iter().filter(is_socket).collect();
+    assert_eq!(left, Vec::<PathBuf>::new(), "its server's socket was left behind");
 }
 
 #[test]
@@ -336,23 +354,8 @@ fn a_dialog_that_would_change_the_configuration_is_told_and_left_alone() {
     with_both(|which| {
         let mut place = Place::new();
         place.extra.push(("COOP_SIM_DIALOGS", "1"));
-        let before = "model = \"gpt-5.5\"\ncheck_for_update_on_startup = false\n";
-        let config = place.home.join("config.toml");
-        let mut agent = match which {
-            Which::Scripted => place.start(which, "pty", &[], &[]),
-            Which::Real(_) => {
-                // A configuration that has not been asked yet.
-                let url = "http://127.0.0.1:9";
-                fs::create_dir_all(&place.home).expect("a folder");
-                let text = self::config(&place.work, url).replace("notice.model_migrations", "# none");
-                let link = place.work.join("unasked.toml");
-                fs::write(&link, &text).expect("written");
-                let agent = place.start(which, "pty", &["--agent-config", "/dev/null"], &[]);
-                drop(text);
-                agent
-            }
-        };
-        let _ = (before, config);
+        place.migrated = "";
+        let mut agent = place.start(which, "pty", &[], &[]);
         let ask = agent.asked("setup");
         assert_eq!(ask["channel"], "keys");
         let (status, refused) = agent.post("/api/v1/agent/nudge", &json!({ "message": "1" }));
@@ -391,19 +394,22 @@ fn the_lines_of_codex_exec_are_read() {
             let place = Place::new();
             let args = ["exec", "--json", "--skip-git-repo-check", "[[bash:echo hi]] [[text:all done]]"];
             let began = Instant::now();
-            let mut agent = place.start(which, runtime, &[], &args);
+            let mut agent = place.start(which, runtime, &["--linger", "60"], &args);
             let session = agent.event("its name", |body| body["kind"] == "lifecycle" && body["what"] == "session");
             let tool = agent.event("the tool", |body| body["kind"] == "tool" && body["phase"] == "completed");
             assert_eq!(tool["tool"], "command_execution", "{tool}");
             let said = agent.event("the answer", |body| body["kind"] == "message");
             assert!(said["text"].as_str().is_some_and(|text| !text.is_empty()), "{said}");
-            let idle = agent.event("the end of the turn", |body| body["kind"] == "turn" && body["what"] == "ended");
-            assert_eq!(idle["outcome"], "completed");
-            agent.event("its exit", |body| body["kind"] == "state" && body["next"]["state"] == "exited");
+            let used = agent.event("the tokens", |body| body["kind"] == "usage");
+            assert_eq!(used["total"]["output_tokens"], 84, "{used}");
+            let ended = agent.event("the end of the turn", |body| body["kind"] == "turn" && body["what"] == "ended");
+            assert_eq!(ended["outcome"], "completed");
+            let idle = agent.state("idle");
+            assert_eq!(idle["evidence"]["source"], "stdout");
+            assert_eq!(idle["last_message"], "all done");
+            agent.state("exited");
             case(which, runtime, "exec --json", began);
-            assert_eq!(agent.get("/api/v1/agent")["session_id"], session["id"]);
-            assert_eq!(agent.get("/api/v1/agent")["last_message"], "all done");
-            assert_eq!(agent.get("/api/v1/session/usage")["total"]["output_tokens"], 84);
+            assert!(session["id"].as_str().is_some_and(|id| !id.is_empty()), "{session}");
         }
     });
 }
