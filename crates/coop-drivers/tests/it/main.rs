@@ -2,6 +2,7 @@
 #![expect(clippy::expect_used, reason = "tests fail by panicking")]
 
 mod answers;
+mod codex;
 mod cuts;
 mod deliver;
 mod dialogs;

@@ -28,6 +28,8 @@ pub(crate) enum Seen {
     Log(Value),
     Status(Value),
     Control(Value),
+    /// The link to its server came up, or is down.
+    Link(bool),
     Screen(Vec<String>),
     /// Somebody answered the control protocol's request.
     Answered {
@@ -49,8 +51,13 @@ impl Mimic {
     pub(crate) fn new(runtime: Runtime, command: &[&str]) -> Self {
         let command = command.iter().map(|&word| word.to_owned()).collect();
         let launch = Launch { runtime, command, session_id: SESSION.into(), ..Launch::default() };
+        Self::of((claude().new)(RULES.clone(), &launch))
+    }
+
+    /// Returns one for an agent with this driver.
+    pub(crate) fn of(driver: Box<dyn Driver>) -> Self {
         Self {
-            driver: (claude().new)(RULES.clone(), &launch),
+            driver,
             arbiter: Arbiter::new(Duration::from_secs(60)),
             open: Vec::new(),
             count: 0,
@@ -85,6 +92,7 @@ impl Mimic {
             Seen::Log(line) => self.driver.observe(&Observation::LogLine { line, past: false }, at),
             Seen::Status(file) => self.driver.observe(&Observation::StatusFile(file), at),
             Seen::Control(message) => self.driver.observe(&Observation::Control(message), at),
+            Seen::Link(up) => self.driver.observe(&Observation::Link { up: *up }, at),
             Seen::Screen(rows) => {
                 let screen: Screen = screen(rows.iter().map(String::as_str));
                 self.driver.observe(&Observation::Screen(&screen), at)
