@@ -8,6 +8,9 @@ const MODULES = fileURLToPath(new URL('node_modules/', import.meta.url));
 const PLATFORM = `${process.platform}-${process.arch}`;
 /** The package's own `claude` is a stub until its install script has run. */
 const CLAUDE = join(MODULES, `@anthropic-ai/claude-code-${PLATFORM}/claude`);
+/** The package's own `codex` is a script that needs Node. */
+const TRIPLES = { 'linux-x64': 'x86_64-unknown-linux-musl', 'linux-arm64': 'aarch64-unknown-linux-musl' };
+const CODEX = join(MODULES, `@openai/codex-${PLATFORM}/vendor/${TRIPLES[PLATFORM]}/bin/codex`);
 const KEY = 'sk-dummy-key-for-a-model-on-loopback';
 
 /**
@@ -16,7 +19,7 @@ const KEY = 'sk-dummy-key-for-a-model-on-loopback';
  */
 export const AGENTS = [
   { name: 'claude', program: CLAUDE, prompt: /^❯/m, prepare: claude },
-  { name: 'codex', prompt: /^› Ask Codex/m, prepare: codex },
+  { name: 'codex', program: CODEX, prompt: /^› Ask Codex/m, prepare: codex },
   { name: 'gemini', prompt: /^ > +Type your message/m, prepare: gemini },
   { name: 'opencode', prompt: /┃ +Ask anything/, prepare: opencode },
 ];

@@ -63,10 +63,10 @@ fn fault(name: &str, message: &str, details: &str, status: Option<u16>) -> Fault
     Fault { kind, message: message.trim().to_owned(), status, until: until(message) }
 }
 
-/// Finds the status in `unexpected status 401 Unauthorized`.
+/// Finds the status in `unexpected status 401 Unauthorized` and `last status: 429 Too Many Requests`.
 fn status_in(message: &str) -> Option<u16> {
-    let (_, rest) = message.split_once("status ")?;
-    let digits = rest.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let (_, rest) = message.split_once("status")?;
+    let digits = rest.trim_start_matches([':', ' ']);
     digits.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok().filter(|status| (400..600).contains(status))
 }
 

@@ -39,7 +39,8 @@ impl Codex {
         }
         let lines = rows(screen);
         let told_by_server = |dialog: &Dialog| self.linked && dialog.kind != AskKind::Setup;
-        let dialog = self.rules.dialog(&lines).filter(|dialog| !told_by_server(dialog)).map(|dialog| draft(&dialog));
+        let found = self.rules.dialog(&lines).or_else(|| spaced(&self.rules, &lines));
+        let dialog = found.filter(|dialog| !told_by_server(dialog)).map(|dialog| draft(&dialog));
         let mut signals = Vec::new();
         if dialog != self.on_screen {
             if self.on_screen.take().is_some() {
@@ -62,6 +63,12 @@ impl Codex {
         }
         signals
     }
+}
+
+/// Returns a dialog of the set-up whose options stand apart. Nothing is typed into those, so they need not be as certain.
+fn spaced(rules: &Rules, lines: &[String]) -> Option<Dialog> {
+    let dense: Vec<_> = lines.iter().filter(|line| !line.trim().is_empty()).cloned().collect();
+    rules.dialog(&dense).filter(|dialog| dialog.kind == AskKind::Setup)
 }
 
 fn draft(dialog: &Dialog) -> AskDraft {
