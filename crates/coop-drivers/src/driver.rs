@@ -164,6 +164,9 @@ pub struct Companion {
     pub ready: Option<Ready>,
 }
 
+/// The title of a terminal in which something else is run because the companion was not ready in time.
+pub const WITHOUT_COMPANION: &str = "coop: without its server";
+
 /// When a companion is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ready {

@@ -17,7 +17,7 @@ pub use arbiter::{Arbiter, Change, Verdict};
 pub use artifact::artifact_kind;
 pub use driver::{
     Call, Companion, Driver, Expected, FileToWrite, Launch, Link, Observation, Ready, Refusal, Runtime, Say, Setup,
-    SetupError, Step, StopReply, Variables, View, Watch,
+    SetupError, Step, StopReply, Variables, View, WITHOUT_COMPANION, Watch,
 };
 pub use registry::{KNOWN, Known};
 pub use rules::{RuleError, Rules};

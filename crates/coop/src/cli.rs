@@ -93,6 +93,9 @@ pub(crate) enum Sub {
     /// Waits until something listens on a socket and becomes the program that needs it (used by sidecars)
     #[command(hide = true)]
     Await {
+        /// How long to wait; who starts at all does so within a second, on a busy machine within a few
+        #[arg(long, value_name = "SECS", default_value = "15", value_parser = parse_secs)]
+        within: Duration,
         /// The socket
         socket: PathBuf,
         /// How many words the command has; the one to run in its place follows it

@@ -31,8 +31,8 @@ fn main() -> ExitCode {
         guard::run(leaders);
         return ExitCode::SUCCESS;
     }
-    if let Some(Sub::Await { socket, words, commands }) = &cli.sub {
-        return fail(&await_socket::run(socket, *words, commands).into());
+    if let Some(Sub::Await { within, socket, words, commands }) = &cli.sub {
+        return fail(&await_socket::run(socket, *within, *words, commands).into());
     }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,

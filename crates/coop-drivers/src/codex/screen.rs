@@ -9,7 +9,7 @@ use coop_api::{Answer, Ask, AskKind, EvidenceSource, OptionKind, Screen, TurnOut
 
 use super::Codex;
 use super::setup::Way;
-use crate::driver::{Expected, Refusal, Step};
+use crate::driver::{Expected, Refusal, Step, WITHOUT_COMPANION};
 use crate::rules::{Dialog, Rules, rows};
 use crate::{AskDraft, Meaning, Reach, Signal};
 
@@ -18,6 +18,9 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 impl Codex {
     /// The title has a spinner while it works, and loses it when it waits.
     pub(super) fn observe_title(&mut self, title: &str) -> Vec<Signal> {
+        if self.way == Way::Server && title == WITHOUT_COMPANION {
+            self.way = Way::Screen;
+        }
         if self.way != Way::Screen {
             return Vec::new();
         }

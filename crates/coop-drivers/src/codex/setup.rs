@@ -202,7 +202,9 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
 /// Its interface in the terminal, with the server beside it. The socket is in a folder that is ours alone: there is no
 /// port that another program could take, and the kernel lets nobody else connect.
 fn beside_server(launch: &Launch, plan: &Plan) -> Setup {
-    let path = format!("{}/codex.sock", launch.folder);
+    // One that is started again must not meet the socket of the one before, which may be going.
+    let name: String = launch.session_id.chars().take(8).collect();
+    let path = format!("{}/codex-{name}.sock", launch.folder);
     let address = format!("unix://{path}");
     let (before, after) = launch.split();
     let after: Vec<_> = after.iter().filter(|arg| *arg != "--no-daemon").cloned().collect();
@@ -286,6 +288,7 @@ mod tests {
             command: line.split_whitespace().map(str::to_owned).collect(),
             cwd: "/work".into(),
             folder: "/run/f".into(),
+            session_id: "S".into(),
             version: Some("codex-cli 0.166.0".into()),
             ..Launch::default()
         }
@@ -294,9 +297,9 @@ mod tests {
     #[test]
     fn the_interface_runs_beside_its_server_and_never_starts_a_daemon() {
         let setup = setup(&launch("codex --no-daemon -c a=1 -m x fix", Runtime::Pty)).expect("a set-up");
-        assert_eq!(setup.command.join(" "), "codex --remote unix:///run/f/codex.sock -c a=1 -m x fix");
+        assert_eq!(setup.command.join(" "), "codex --remote unix:///run/f/codex-S.sock -c a=1 -m x fix");
         let companion = setup.companion.expect("a server");
-        assert_eq!(companion.command.join(" "), "codex -c a=1 app-server --listen unix:///run/f/codex.sock");
+        assert_eq!(companion.command.join(" "), "codex -c a=1 app-server --listen unix:///run/f/codex-S.sock");
         let instead = companion.ready.expect("a socket").instead;
         assert_eq!(instead.join(" "), "codex --no-daemon -c a=1 -m x fix");
     }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use serde_json::json;
 
 use crate::driven::{Agent, Model, Which};
-use crate::tool::{COOP, LIMIT, Sidecar};
+use crate::tool::{COOP, LIMIT, Sidecar, coop, run};
 
 const RUNTIMES: [&str; 2] = ["pty", "pipe"];
 /// A variable by which the processes of a test are known.
@@ -231,6 +231,14 @@ fn the_list(which: &Which, runtime: &str) {
     agent.state("idle");
     assert_eq!(agent.get("/api/v1/agent")["last_message"], "all is well");
 
+    let again = Instant::now();
+    assert_eq!(agent.post("/api/v1/restart", &json!({})).0, 200);
+    agent.state("exited");
+    agent.event("a fresh start", |body| body["kind"] == "state" && body["next"]["state"] == "idle");
+    case(which, runtime, "restart", again);
+    agent.nudge("eleven [[text:as new]]");
+    agent.state("idle");
+
     let ended = Instant::now();
     agent.post("/api/v1/shutdown", &json!({}));
     agent.state("exited");
@@ -412,4 +420,17 @@ fn the_lines_of_codex_exec_are_read() {
             assert!(session["id"].as_str().is_some_and(|id| !id.is_empty()), "{session}");
         }
     });
+}
+
+#[test]
+fn an_agent_is_started_once_its_server_listens_or_without_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (there, missing) = (folder.path().join("there"), folder.path().join("missing"));
+    let _listener = std::os::unix::net::UnixListener::bind(&there).expect("it listens");
+    for (socket, expected) in [(there, "with"), (missing, "without")] {
+        let mut command = coop(folder.path());
+        command.args(["await", "--within", "0.2"]).arg(&socket).args(["2", "--", "echo", "with", "echo", "without"]);
+        let (code, out, err) = run(&mut command);
+        assert_eq!((code, out.lines().last()), (0, Some(expected)), "{out} {err}");
+    }
 }
