@@ -2,6 +2,7 @@
 //! on a fake model (`make test-real` does), beside its server in the terminal and as its server over pipes.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -45,6 +46,8 @@ struct Place {
     extra: Vec<(&'static str, &'static str)>,
     /// The line of the configuration by which no other model is offered.
     migrated: &'static str,
+    /// Whether its server cannot be started.
+    broken: bool,
 }
 
 impl Place {
@@ -52,7 +55,7 @@ impl Place {
         let work = tempfile::Builder::new().prefix("coop-codex-").tempdir().expect("a folder").keep();
         let work = work.canonicalize().expect("it is there");
         let migrated = r#"notice.model_migrations = { "gpt-5.5" = "gpt-6-sol" }"#;
-        Self { home: work.join("codex-home"), work, extra: Vec::new(), migrated }
+        Self { home: work.join("codex-home"), work, extra: Vec::new(), migrated, broken: false }
     }
 
     /// Starts an agent here, with more words on its command line.
@@ -65,10 +68,21 @@ impl Place {
         if let Some(model) = &model {
             fs::write(self.home.join("config.toml"), self.config(&model.url)).expect("written");
         }
+        let wrapper = self.work.join("codex-home/codex");
         let program = match which {
+            _ if self.broken => vec![wrapper.to_str().expect("UTF-8")],
             Which::Scripted => vec![COOP, "sim", "codex"],
             Which::Real(path) => vec![path.to_str().expect("UTF-8")],
         };
+        if self.broken {
+            let whole = match which {
+                Which::Scripted => format!("{COOP} sim codex"),
+                Which::Real(path) => path.display().to_string(),
+            };
+            let script = format!("#!/bin/sh\ncase \"$*\" in *app-server*) exit 1;; esac\nexec {whole} \"$@\"\n");
+            fs::write(&wrapper, script).expect("written");
+            fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        }
         let fixed = ["--agent", "codex", "--runtime", runtime, "--log-level", "warn"];
         let all = [&fixed[..], options, &["--"], &program, args].concat();
         let sidecar = Sidecar::with(&all, |command| {
@@ -433,4 +447,30 @@ fn an_agent_is_started_once_its_server_listens_or_without_it() {
         let (code, out, err) = run(&mut command);
         assert_eq!((code, out.lines().last()), (0, Some(expected)), "{out} {err}");
     }
+}
+
+/// A server that does not start leaves the interface, its title and its dialogs: coop watches, and types only digits.
+#[test]
+fn without_its_server_codex_is_watched_and_its_dialogs_are_answered_by_digits() {
+    with_both(|which| {
+        let mut place = Place::new();
+        place.broken = true;
+        let mut agent = place.start(which, "pty", &["--idle-grace", "1"], &[]);
+        let idle = agent.state("idle");
+        assert_eq!(idle["evidence"]["source"], "screen");
+        let (status, refused) = agent.post("/api/v1/agent/nudge", &json!({ "message": "hello" }));
+        assert_eq!((status, &refused["error"]["code"]), (501, &json!("UNSUPPORTED")));
+        agent.sidecar.see("Ask Codex to do anything");
+        for (file, allowed) in [("denied.txt", false), ("allowed.txt", true)] {
+            agent.post("/api/v1/input", &json!({ "text": escalated(&format!("touch {file}")) }));
+            agent.sidecar.see(&format!("touch {file}"));
+            agent.post("/api/v1/input", &json!({ "text": "\r" }));
+            let ask = agent.asked("permission");
+            assert_eq!(ask["channel"], "keys");
+            let answered = agent.respond(&json!({ "accept": allowed }));
+            assert_eq!(answered["via"], "keys");
+            agent.state("idle");
+            assert_eq!(agent.has(file), allowed);
+        }
+    });
 }
