@@ -80,10 +80,12 @@ impl Codex {
                 self.linked = true;
                 self.outbox.push(Say::Message(json!({ "method": "initialized" })));
                 match (self.runtime, self.begin.clone()) {
-                    (Runtime::Pipe, Begin::Latest { params }) => {
+                    (Runtime::Pipe, Begin::Latest { params, .. }) => {
                         self.tell(LATEST, "thread/list", &json!({ "limit": 1, "cwd": params["cwd"] }));
                     }
                     (Runtime::Pipe, Begin::By { method, params }) => self.tell(THREAD, method, &params),
+                    // That was refused before the start.
+                    (Runtime::Pipe, Begin::Picked) => {}
                     (Runtime::Pty | Runtime::Server, _) => self.tell(LOADED, "thread/loaded/list", &json!({})),
                 }
                 Vec::new()
@@ -96,11 +98,11 @@ impl Codex {
             }
             READ => self.adopt(&result["thread"]),
             LATEST => {
-                let Begin::Latest { mut params } = self.begin.clone() else { return Vec::new() };
+                let Begin::Latest { method, mut params } = self.begin.clone() else { return Vec::new() };
                 let method = match result["data"][0]["id"].as_str() {
                     Some(latest) => {
                         params["threadId"] = json!(latest);
-                        "thread/resume"
+                        method
                     }
                     None => "thread/start",
                 };
@@ -140,6 +142,11 @@ impl Codex {
             let transcript = thread["path"].as_str().map(str::to_owned);
             meanings.push(Meaning::Session { id: id.to_owned(), transcript });
         }
+        // The preview is the first message: of a new conversation, the one of the command line.
+        let is_new = matches!(self.begin, Begin::By { method: "thread/start", .. });
+        if is_new && thread["preview"].as_str().is_some_and(|preview| !preview.is_empty()) {
+            self.prompt = None;
+        }
         if let Some(model) = thread["model"].as_str() {
             model.clone_into(&mut self.model);
         }
@@ -152,6 +159,10 @@ impl Codex {
     }
 
     fn notified(&mut self, method: &str, params: &Value) -> Vec<Meaning> {
+        // Whoever cannot be told anything yet is not said to wait; what is so by then is read after the greeting.
+        if !self.linked {
+            return Vec::new();
+        }
         match method {
             // Over pipes there is only the one we began.
             "thread/started" if self.runtime == Runtime::Pty => return self.adopt(&params["thread"]),
@@ -217,6 +228,7 @@ impl Codex {
     fn status(&mut self, status: &Value) -> Vec<Meaning> {
         match status["type"].as_str() {
             Some("active") => {
+                self.prompt = None;
                 if !self.joined && !self.joining {
                     self.joining = true;
                     let params = json!({ "threadId": self.thread, "excludeTurns": true });

@@ -81,8 +81,10 @@ pub(super) enum Way {
 pub(super) enum Begin {
     /// By this request.
     By { method: &'static str, params: Value },
-    /// As the latest one in the folder goes on.
-    Latest { params: Value },
+    /// By this request for the latest one in the folder.
+    Latest { method: &'static str, params: Value },
+    /// By a choice that only a person can make.
+    Picked,
 }
 
 /// What a command line means.
@@ -158,7 +160,8 @@ pub(super) fn plan(launch: &Launch) -> Plan {
                 params["threadId"] = json!(id);
                 (Begin::By { method, params }, prompt)
             }
-            None => (Begin::Latest { params }, prompt),
+            None if last => (Begin::Latest { method, params }, prompt),
+            None => (Begin::Picked, None),
         }
     } else {
         (Begin::By { method: "thread/start", params }, words.first())
@@ -233,6 +236,9 @@ fn over_pipes(launch: &Launch, plan: &Plan) -> Result<Setup, SetupError> {
     if let Some(option) = &plan.unfit {
         return Err(SetupError(format!("coop cannot pass {option} on to Codex with --runtime pipe")));
     }
+    if plan.begin == Begin::Picked {
+        return Err(SetupError("name the conversation to go on with, or say --last".into()));
+    }
     let (before, _) = launch.split();
     Ok(Setup {
         command: [before, &overrides(launch), &plan.for_server, &["app-server".to_owned()]].concat(),
@@ -271,6 +277,7 @@ fn isolation(launch: &Launch) -> (Vec<(String, String)>, Vec<FileToWrite>) {
     let content = format!(
         "check_for_update_on_startup = false\n\
          analytics.enabled = false\n\
+         notice.model_migrations = {{ \"gpt-5.5\" = \"gpt-6-sol\" }}\n\
          tui = {{ screen_reader_detection_done = true, show_tooltips = false }}\n\
          projects = {{ {project} = {{ trust_level = \"trusted\" }} }}\n"
     );
@@ -324,13 +331,17 @@ mod tests {
             let plan = plan(&launch(line, Runtime::Pipe));
             match plan.begin {
                 Begin::By { method, params } => format!("{method} {params} {:?}", plan.prompt),
-                Begin::Latest { params } => format!("latest {params} {:?}", plan.prompt),
+                Begin::Latest { method, params } => format!("latest {method} {params} {:?}", plan.prompt),
+                Begin::Picked => "picked".to_owned(),
             }
         };
         insta::assert_snapshot!(begins("codex -m x -s read-only -a never -C sub go"), @r#"thread/start {"approvalPolicy":"never","cwd":"/work/sub","model":"x","sandbox":"read-only"} Some("go")"#);
-        insta::assert_snapshot!(begins("codex resume --last on"), @r#"latest {"cwd":"/work"} Some("on")"#);
+        insta::assert_snapshot!(begins("codex resume --last on"), @r#"latest thread/resume {"cwd":"/work"} Some("on")"#);
         insta::assert_snapshot!(begins("codex fork T"), @r#"thread/fork {"cwd":"/work","threadId":"T"} None"#);
-        assert!(setup(&launch("codex --search", Runtime::Pipe)).is_err());
+        insta::assert_snapshot!(begins("codex fork --last"), @r#"latest thread/fork {"cwd":"/work"} None"#);
+        for line in ["codex --search", "codex resume", "codex login"] {
+            assert!(setup(&launch(line, Runtime::Pipe)).is_err(), "{line}");
+        }
     }
 
     #[test]

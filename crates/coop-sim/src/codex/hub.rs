@@ -82,6 +82,8 @@ pub(crate) fn start(home: PathBuf) -> Hub {
 
 struct Client {
     tell: mpsc::UnboundedSender<Value>,
+    /// Whether it has said hello; before that it is told nothing.
+    greeted: bool,
     /// Whether it follows the conversation.
     follows: bool,
 }
@@ -99,7 +101,9 @@ struct State {
 impl State {
     fn hear(&mut self, heard: Heard) {
         match heard {
-            Heard::Connected(id, tell) => drop(self.clients.insert(id, Client { tell, follows: false })),
+            Heard::Connected(id, tell) => {
+                drop(self.clients.insert(id, Client { tell, greeted: false, follows: false }))
+            }
             Heard::Gone(id) => drop(self.clients.remove(&id)),
             Heard::Said(client, message) => self.said(client, &message),
             Heard::Happened(method, params) => self.happened(method, params),
@@ -117,7 +121,8 @@ impl State {
 
     fn all(&self, method: &str, params: &Value) {
         let message = json!({ "method": method, "params": params });
-        self.clients.values().for_each(|client| drop(client.tell.send(message.clone())));
+        let greeted = self.clients.values().filter(|client| client.greeted);
+        greeted.for_each(|client| drop(client.tell.send(message.clone())));
     }
 
     /// Tells those who follow the conversation, with its name and the turn's.
@@ -216,7 +221,12 @@ impl State {
 
     fn request(&mut self, client: ClientId, method: &str, params: &Value) -> Result<Value, String> {
         match method {
-            "initialize" => Ok(json!({ "userAgent": format!("coop-sim/{VERSION}"), "codexHome": self.home })),
+            "initialize" => {
+                if let Some(client) = self.clients.get_mut(&client) {
+                    client.greeted = true;
+                }
+                Ok(json!({ "userAgent": format!("coop-sim/{VERSION}"), "codexHome": self.home }))
+            }
             "thread/start" => Ok(self.begin(client, params, None)),
             "thread/resume" => self.resume(client, params),
             "thread/loaded/list" => {

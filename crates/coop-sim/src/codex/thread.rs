@@ -48,8 +48,9 @@ impl Tokens {
 impl Thread {
     pub(crate) fn shown(&self) -> Value {
         json!({
-            "id": self.id, "sessionId": self.id, "forkedFromId": null, "parentThreadId": null, "preview": "",
-            "ephemeral": false, "modelProvider": "mock", "model": self.model, "status": self.status,
+            "id": self.id, "sessionId": self.id, "forkedFromId": null, "parentThreadId": null,
+            "preview": if self.is_written { "written" } else { "" }, "ephemeral": false,
+            "modelProvider": "mock", "model": self.model, "status": self.status,
             "path": self.path, "cwd": self.cwd, "cliVersion": VERSION, "source": "vscode", "threadSource": "user",
             "canAcceptDirectInput": true, "turns": [],
         })

@@ -320,6 +320,17 @@ fn a_conversation_of_codex_is_resumed_and_its_tokens_are_counted() {
 }
 
 #[test]
+fn codex_with_a_first_message_is_not_idle_before_it() {
+    with_both(|which| {
+        for runtime in RUNTIMES {
+            let mut agent = Place::new().start(which, runtime, &[], &["begin [[text:begun]]"]);
+            agent.state("idle");
+            agent.written_down("begun");
+        }
+    });
+}
+
+#[test]
 fn messages_of_any_size_reach_codex_once_and_whole() {
     with_both(|which| {
         for runtime in RUNTIMES {
