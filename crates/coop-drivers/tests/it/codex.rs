@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use coop_api::{AgentState, Answer, Ask, OptionKind};
-use coop_drivers::{Known, Launch, Meaning, Observation, Reach, Runtime, Step, View};
+use coop_drivers::{Known, Launch, Meaning, Observation, Reach, Runtime, Say, Step, View};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value, json};
@@ -351,4 +351,40 @@ fn no_denial_of_codex_allows_anything() {
         }
     }
     assert!(denied > 20, "only {denied} denials");
+}
+
+/// Returns the methods of what the driver has to say.
+fn said(mimic: &mut Mimic) -> Vec<String> {
+    let said = mimic.driver.say().into_iter().map(|say| match say {
+        Say::Message(message) => message["method"].as_str().unwrap_or("?").to_owned(),
+        Say::Call(call) => call.name,
+    });
+    said.collect()
+}
+
+#[test]
+fn after_a_break_of_the_link_everything_is_read_again_and_asked_once() {
+    let mut mimic = mimic(Runtime::Pty, "codex");
+    let tell = |mimic: &mut Mimic, message: Value| drop(mimic.see(&Seen::Control(message), 0));
+    for _ in 0..2 {
+        mimic.see(&Seen::Link(true), 0);
+        assert_eq!(said(&mut mimic), ["initialize"]);
+        tell(&mut mimic, json!({ "id": "coop-hello", "result": {} }));
+        assert_eq!(said(&mut mimic), ["initialized", "thread/loaded/list"]);
+        tell(&mut mimic, json!({ "id": "coop-loaded", "result": { "data": ["title", "T"] } }));
+        assert_eq!(said(&mut mimic), ["thread/read", "thread/read"]);
+        let title = json!({ "id": "title", "ephemeral": true, "status": { "type": "idle" } });
+        tell(&mut mimic, json!({ "id": "coop-read", "result": { "thread": title } }));
+        let thread = json!({ "id": "T", "status": { "type": "active", "activeFlags": ["waitingOnApproval"] } });
+        tell(&mut mimic, json!({ "id": "coop-read", "result": { "thread": thread } }));
+        assert_eq!((mimic.describe().as_str(), said(&mut mimic)), ("working", vec!["thread/resume".to_owned()]));
+        tell(&mut mimic, json!({ "id": "coop-join", "result": { "thread": thread } }));
+        let params = json!({ "threadId": "T", "turnId": "U", "command": "ls" });
+        let request = json!({ "id": 3, "method": "item/commandExecution/requestApproval", "params": params });
+        tell(&mut mimic, request.clone());
+        tell(&mut mimic, request);
+        assert_eq!((mimic.asks().len(), said(&mut mimic)), (1, Vec::new()));
+        mimic.see(&Seen::Link(false), 0);
+        assert_eq!((mimic.asks().len(), mimic.describe().as_str()), (0, "working"));
+    }
 }
