@@ -10,6 +10,9 @@ const PLATFORM = `${process.platform}-${process.arch}`;
 const CLAUDE = join(MODULES, `@anthropic-ai/claude-code-${PLATFORM}/claude`);
 const GEMINI = join(MODULES, '.bin/gemini');
 const OPENCODE = join(MODULES, `opencode-${PLATFORM}/bin/opencode`);
+/** The package's own `codex` is a script that needs Node. */
+const TRIPLES = { 'linux-x64': 'x86_64-unknown-linux-musl', 'linux-arm64': 'aarch64-unknown-linux-musl' };
+const CODEX = join(MODULES, `@openai/codex-${PLATFORM}/vendor/${TRIPLES[PLATFORM]}/bin/codex`);
 const KEY = 'sk-dummy-key-for-a-model-on-loopback';
 
 /**
@@ -18,7 +21,7 @@ const KEY = 'sk-dummy-key-for-a-model-on-loopback';
  */
 export const AGENTS = [
   { name: 'claude', program: CLAUDE, prompt: /^❯/m, prepare: claude },
-  { name: 'codex', prompt: /^› Ask Codex/m, prepare: codex },
+  { name: 'codex', program: CODEX, prompt: /^› Ask Codex/m, prepare: codex },
   { name: 'gemini', program: GEMINI, prompt: /^ > +Type your message/m, prepare: gemini },
   { name: 'opencode', program: OPENCODE, prompt: /┃ +Ask anything/, prepare: opencode },
 ];

@@ -128,6 +128,8 @@ pub struct Launch {
     pub variables: Variables,
     /// The content of the files that the driver wanted to read, by path.
     pub contents: BTreeMap<String, String>,
+    /// What the program says of its version, if the driver wanted to know and it said something.
+    pub version: Option<String>,
 }
 
 impl Launch {
@@ -186,6 +188,20 @@ pub struct Companion {
     pub command: Vec<String>,
     /// Variables to set.
     pub env: Vec<(String, String)>,
+    /// What has to be there before the agent is started, if it cannot wait for it by itself.
+    pub ready: Option<Ready>,
+}
+
+/// The title of a terminal in which something else is run because the companion was not ready in time.
+pub const WITHOUT_COMPANION: &str = "coop: without its server";
+
+/// When a companion is ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// The Unix socket that it will listen on.
+    pub socket: String,
+    /// What is run in the agent's place if it does not in time: the program and its arguments.
+    pub instead: Vec<String>,
 }
 
 /// How an agent's protocol is reached.

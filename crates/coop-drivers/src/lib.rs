@@ -7,6 +7,7 @@ mod acp;
 mod arbiter;
 mod artifact;
 mod claude;
+mod codex;
 mod driver;
 mod program;
 mod registry;
@@ -18,8 +19,8 @@ mod unknown;
 pub use arbiter::{Arbiter, Change, Verdict};
 pub use artifact::artifact_kind;
 pub use driver::{
-    Call, Companion, Driver, Expected, FileToWrite, Heeds, Label, Launch, Link, Observation, OnScreen, Refusal, Retry,
-    Runtime, Say, Setup, SetupError, Step, StopReply, Variables, View, Watch,
+    Call, Companion, Driver, Expected, FileToWrite, Heeds, Label, Launch, Link, Observation, OnScreen, Ready, Refusal,
+    Retry, Runtime, Say, Setup, SetupError, Step, StopReply, Variables, View, WITHOUT_COMPANION, Watch,
 };
 pub use registry::{KNOWN, Known};
 pub use rules::{RuleError, Rules};

@@ -182,7 +182,9 @@ impl Session {
         for effect in effects {
             match effect {
                 Effect::Record(body) => {
-                    let has_screen = self.agent.as_ref().is_none_or(|agent| agent.runtime() == Runtime::Pty);
+                    let is_piped = self.child.as_ref().is_some_and(|running| running.piped);
+                    let is_pty = self.agent.as_ref().is_none_or(|agent| agent.runtime() == Runtime::Pty);
+                    let has_screen = is_pty && !is_piped;
                     if !has_screen && let Some(text) = render(&body) {
                         self.output(text.as_bytes());
                     }

@@ -92,6 +92,20 @@ pub(crate) enum Sub {
         /// Processes that lead the sessions to end
         leaders: Vec<u32>,
     },
+    /// Waits until something listens on a socket and becomes the program that needs it (used by sidecars)
+    #[command(hide = true)]
+    Await {
+        /// How long to wait; who starts at all does so within a second, on a busy machine within a few
+        #[arg(long, value_name = "SECS", default_value = "15", value_parser = parse_secs)]
+        within: Duration,
+        /// The socket
+        socket: PathBuf,
+        /// How many words the command has; the one to run in its place follows it
+        words: usize,
+        /// The commands
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        commands: Vec<OsString>,
+    },
     /// Shows a pane of tmux or GNU screen on this terminal (used by --attach)
     #[command(hide = true)]
     Bridge(Bridge),
@@ -243,6 +257,13 @@ pub(crate) enum Simulated {
         /// Tell an earlier conversation again when going on with it
         #[arg(long)]
         load_only: bool,
+    },
+    /// A scripted agent with the manners of Codex; takes its options
+    #[command(disable_help_flag = true)]
+    Codex {
+        /// What Codex takes
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<OsString>,
     },
     /// A model server on loopback that says what a script, or the prompt itself, tells it to
     Model {

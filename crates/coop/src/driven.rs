@@ -7,11 +7,14 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::process::Stdio;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use coop_api::Token;
-use coop_drivers::{Driver, Known, Launch, Link, Rules, Runtime, Setup, UNKNOWN, Variables};
+use coop_drivers::{Driver, Known, Launch, Link, Ready, Rules, Runtime, Setup, UNKNOWN, Variables};
 use coop_session::{AgentOptions, Prepared, ServiceOptions};
 use coop_term::{Command, Streams};
 use serde_json::Value;
@@ -21,6 +24,9 @@ use crate::config::AgentConfig;
 use crate::hook;
 use crate::leftovers::Folder;
 use crate::paths::private;
+
+/// How long a program may take to say its version.
+const VERSION_WITHIN: Duration = Duration::from_secs(10);
 
 /// What is run and as what.
 pub(crate) struct Chosen {
@@ -77,8 +83,11 @@ pub(crate) fn agent(
         Some(rules) => rules,
         None => known.rules()?,
     };
-    let launch = launch(options, known, program_at, command, config.settings, folder.path())?;
+    let mut launch = launch(options, known, program_at, command, config.settings, folder.path())?;
     if options.attach.is_none() {
+        if known.asks_version {
+            launch.version = version(command, &launch);
+        }
         // What is wrong is better said before anything runs.
         let driver = (known.new)(rules.clone(), &launch);
         check_heeded(driver.as_ref(), known, &launch)?;
@@ -114,6 +123,33 @@ fn check_heeded(driver: &dyn Driver, known: &Known, launch: &Launch) -> anyhow::
         bail!("--acp-allow: {name} run as {runtime} does not speak ACP");
     }
     Ok(())
+}
+
+/// Returns what the agent's program says of its version; nothing if it says nothing in time.
+fn version(command: &Command, launch: &Launch) -> Option<String> {
+    let mut words = launch.split().0.iter();
+    let mut asked = std::process::Command::new(words.next()?);
+    asked.args(words).arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    for (name, value) in &command.env {
+        match value {
+            Some(value) => asked.env(name, value),
+            None => asked.env_remove(name),
+        };
+    }
+    let mut child = asked.spawn().ok()?;
+    let mut stdout = child.stdout.take()?;
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let mut text = String::new();
+        let read = io::Read::read_to_string(&mut stdout, &mut text);
+        // If nobody waits any more, it took too long.
+        let _ = tell.send(read.map(|_| text));
+    });
+    let text = told.recv_timeout(VERSION_WITHIN);
+    let _ = child.kill();
+    let _ = child.wait();
+    let text = text.ok()?.ok()?;
+    text.lines().next().map(|line| line.trim().to_owned())
 }
 
 /// Returns the command that ends the agent should we be killed.
@@ -179,6 +215,11 @@ fn prepare(known: &Known, launch: &Launch, command: &Command, rules: &Rules) -> 
     for file in &files {
         write_private(Path::new(&file.path), &file.content)?;
     }
+    let ready = companion.as_ref().and_then(|companion| companion.ready.clone());
+    let argv = match ready {
+        Some(ready) => once_ready(ready, argv)?,
+        None => argv,
+    };
     let companion = companion.map(|companion| with(command, companion.command, companion.env));
     let services = launch.allowed.anything().then(|| ServiceOptions {
         allowed: launch.allowed,
@@ -194,6 +235,13 @@ fn prepare(known: &Known, launch: &Launch, command: &Command, rules: &Rules) -> 
     };
     let hook_token = Some(Token::new(token).map_err(io::Error::other)?);
     Ok(Prepared { command, driver, runtime: launch.runtime, watch, companion, link, opening, hook_token, services })
+}
+
+/// Returns the command that waits for the companion and becomes the agent.
+fn once_ready(ready: Ready, argv: Vec<String>) -> io::Result<Vec<String>> {
+    let coop = text(&env::current_exe()?).map_err(io::Error::other)?;
+    let wait = [coop, "await".to_owned(), ready.socket, argv.len().to_string(), "--".to_owned()];
+    Ok([wait.to_vec(), argv, ready.instead].concat())
 }
 
 /// Returns a command with other words and more variables.

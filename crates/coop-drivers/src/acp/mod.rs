@@ -65,6 +65,7 @@ pub(crate) const KNOWN: Known = Known {
     tested: ("1", "1"),
     runtimes: &[Runtime::Pipe],
     variables: VARIABLES,
+    asks_version: false,
     keys: &[],
     logins: &[],
     rules: include_str!("../../rules/acp.toml"),

@@ -62,6 +62,7 @@ pub(crate) const KNOWN: Known = Known {
     variables: &[setup::CONFIG_DIR, setup::API_KEY],
     keys: &[setup::API_KEY, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
     logins: &[".claude/.credentials.json"],
+    asks_version: false,
     rules: include_str!("../../rules/claude.toml"),
     reads: setup::reads,
     new: |rules, launch| Box::new(Claude::new(rules, launch)),

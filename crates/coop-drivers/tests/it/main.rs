@@ -3,6 +3,7 @@
 
 mod acp;
 mod answers;
+mod codex;
 mod cuts;
 mod deliver;
 mod dialogs;

@@ -28,6 +28,8 @@ pub(crate) enum Seen {
     Log(Value),
     Status(Value),
     Control(Value),
+    /// The link to its server came up, or is down.
+    Link(bool),
     Screen(Vec<String>),
     /// A message of ours is out.
     Sent(Value),
@@ -93,6 +95,7 @@ impl Mimic {
             Seen::Status(file) => self.driver.observe(&Observation::StatusFile(file), at),
             Seen::Control(message) => self.driver.observe(&Observation::Control(message), at),
             Seen::Sent(message) => self.driver.observe(&Observation::Sent(message), at),
+            Seen::Link(up) => self.driver.observe(&Observation::Link { up: *up }, at),
             Seen::Screen(rows) => {
                 let screen: Screen = screen(rows.iter().map(String::as_str));
                 self.driver.observe(&Observation::Screen(&screen), at)

@@ -28,6 +28,8 @@ pub(crate) struct Running {
     /// The messages in that, each with how much of the outbox is to be written until it is out.
     pub(crate) unsent: VecDeque<(usize, Value)>,
     pub(super) pipe_at_end: bool,
+    /// Whether it speaks over pipes, and its terminal shows nothing by itself.
+    pub(crate) piped: bool,
     /// Set once its terminal has nothing more to read.
     pub(super) at_end: bool,
     /// Set once it has ended, to when we stop waiting for its last output.
@@ -51,14 +53,15 @@ impl Session {
         let pid = child.pid();
         self.epoch = self.epoch.next();
         self.last_activity = Instant::now();
-        let pipe_at_end = command.streams == Streams::Terminal;
+        let piped = command.streams == Streams::Pipes;
         let running = Running {
             child,
             queue: InputQueue::default(),
             line: Vec::new(),
             outbox: Vec::new(),
             unsent: VecDeque::new(),
-            pipe_at_end,
+            pipe_at_end: !piped,
+            piped,
             at_end: false,
             drain_until: None,
         };

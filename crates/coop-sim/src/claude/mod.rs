@@ -55,3 +55,8 @@ const VERSION: &str = "2.1.197";
 pub fn run(args: impl Iterator<Item = OsString>) -> anyhow::Result<i32> {
     launch::launch(launch::World::of_process(args)?)
 }
+
+/// Puts the terminal into raw mode until what this returns is dropped.
+pub(crate) fn raw_mode(terminal: std::os::fd::OwnedFd) -> rustix::io::Result<impl Drop> {
+    io::terminal::RawMode::enter(terminal)
+}

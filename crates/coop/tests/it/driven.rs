@@ -145,6 +145,11 @@ impl Agent {
             }
             prepare(command, url).env("XDG_STATE_HOME", work.join(".state")).current_dir(&work)
         });
+        Self::of(sidecar, work, model)
+    }
+
+    /// Follows an agent that runs, in this folder.
+    pub(crate) fn of(sidecar: Sidecar, work: PathBuf, model: Option<Model>) -> Self {
         let events = follow(&sidecar.socket());
         Self { sidecar, work, events, past: VecDeque::new(), model }
     }
@@ -259,12 +264,6 @@ impl Agent {
 }
 
 impl Agent {
-    /// Follows any agent in a sidecar, from its first event on.
-    pub(crate) fn of(sidecar: Sidecar, work: PathBuf, model: Option<Model>) -> Self {
-        let events = follow(&sidecar.socket());
-        Self { sidecar, work, events, past: VecDeque::new(), model }
-    }
-
     /// Keeps what was seen of a run that failed, so that it can become a recording.
     fn keep_observations(&self) {
         let name = thread::current().name().unwrap_or("test").replace("::", "-");

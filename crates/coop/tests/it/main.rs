@@ -7,6 +7,7 @@ mod attach;
 mod bridge;
 mod claude;
 mod cli;
+mod codex;
 mod doctor;
 mod driven;
 mod examples;
