@@ -108,6 +108,7 @@ impl Arbiter {
             | Meaning::Started(_)
             | Meaning::Ask(_)
             | Meaning::AskGone { .. }
+            | Meaning::RequestGone { .. }
             | Meaning::Retrying(_)
             | Meaning::StopWanted { .. }
             | Meaning::Said(_)

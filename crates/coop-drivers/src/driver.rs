@@ -313,6 +313,8 @@ pub enum Expected {
     AskGone,
     /// The agent is idle.
     Idle,
+    /// The agent's server took the last call; a refusal ends the wait at once.
+    Accepted,
 }
 
 /// What an agent is told that wants to end its turn.

@@ -110,6 +110,11 @@ impl Mimic {
                 };
                 self.close(is_meant, evidence(signal));
             }
+            Meaning::RequestGone { request } => {
+                let is_meant =
+                    |(_, reach): &(Ask, Reach)| matches!(reach, Reach::Control { request: of, .. } if of == request);
+                self.close(is_meant, evidence(signal));
+            }
             Meaning::StopWanted { unfinished: false, .. } => {
                 let idle = Meaning::Idle(TurnOutcome::Completed);
                 self.hear(&Signal::new(EvidenceSource::Hook, "Stop, and it may", idle));

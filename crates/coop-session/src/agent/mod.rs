@@ -174,6 +174,9 @@ impl Agent {
 
     /// Takes in something that was seen.
     pub(crate) fn observe(&mut self, seen: &Observation<'_>, now: &Now) -> Vec<Effect> {
+        if let (Observation::Reply { name, status, .. }, Some(performance)) = (seen, &mut self.performance) {
+            performance.replied(name, *status);
+        }
         let signals = self.driver.observe(seen, now.millis());
         let mut effects = Vec::new();
         for signal in &signals {
@@ -198,6 +201,7 @@ impl Agent {
         let verdict = match &signal.meaning {
             Meaning::Ask(draft) => self.ask_heard(signal, draft, now, effects),
             Meaning::AskGone { about } => self.ask_gone(signal, about.as_ref(), effects),
+            Meaning::RequestGone { request } => self.request_gone(signal, request, effects),
             _ => {
                 self.note(signal, now, effects);
                 self.arbiter.hear(signal, now.instant)
@@ -263,7 +267,8 @@ impl Agent {
             | Meaning::Working { .. }
             | Meaning::Quiet
             | Meaning::Ask(_)
-            | Meaning::AskGone { .. } => {}
+            | Meaning::AskGone { .. }
+            | Meaning::RequestGone { .. } => {}
         }
     }
 
@@ -326,6 +331,14 @@ impl Agent {
             Meaning::Ask(draft) if draft.kind != AskKind::Setup => Expected::TurnBegan,
             Meaning::Idle(_) | Meaning::Blocked(_) => Expected::Idle,
             Meaning::AskGone { .. } => Expected::AskGone,
+            Meaning::RequestGone { request } => {
+                // What settles another ask proves nothing of this one.
+                let is_meant = |performance: &Performance| performance.answers(request);
+                if !self.performance.as_ref().is_some_and(is_meant) {
+                    return;
+                }
+                Expected::AskGone
+            }
             _ => return,
         };
         let prompt = match &signal.meaning {

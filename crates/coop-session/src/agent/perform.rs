@@ -7,7 +7,7 @@ use bytes::Bytes;
 use coop_api::{
     AgentState, Answered, Ask, AskId, AskKind, Error, ErrorCode, EvidenceSource, NudgeId, Receipt, Reply, Screen,
 };
-use coop_drivers::{Expected, Say, Step, View};
+use coop_drivers::{Expected, Reach, Say, Step, View};
 
 use super::nudges::receipt_event;
 use super::{Agent, Effect, Now, ReplyTo};
@@ -19,14 +19,33 @@ pub(super) struct Performance {
     waiting: Waiting,
     /// What showed that the last expectation held.
     proof: Option<(String, Option<String>)>,
+    /// The last call, and what the agent's server said to it.
+    called: Option<(String, Reaction)>,
     attempts: u32,
     state_before: String,
+}
+
+/// What a server said to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reaction {
+    None,
+    Accepted,
+    Refused(Option<u16>),
+}
+
+/// Why something was not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    /// Nothing shows that it took.
+    Unproven,
+    /// The agent's server refused it, with this status; with none it could not be reached.
+    Refused(Option<u16>),
 }
 
 /// What it is for, and who wants to know.
 pub(super) enum Purpose {
     Nudge { id: NudgeId, text: String, reply: Option<ReplyTo>, began: Instant },
-    Answer { ask: Ask, via: Via, answer: String, reply: ReplyTo },
+    Answer { ask: Ask, reach: Reach, answer: String, reply: ReplyTo },
     Interrupt { reply: ReplyTo },
     Configure { reply: ReplyTo },
 }
@@ -37,6 +56,16 @@ pub(super) enum Via {
     Hook,
     Control,
     Keys,
+}
+
+impl From<&Reach> for Via {
+    fn from(reach: &Reach) -> Self {
+        match reach {
+            Reach::Hook { .. } => Self::Hook,
+            Reach::Control { .. } => Self::Control,
+            Reach::Keys => Self::Keys,
+        }
+    }
 }
 
 impl Via {
@@ -70,6 +99,7 @@ impl Performance {
             steps: steps.into(),
             waiting: Waiting::Nothing,
             proof: None,
+            called: None,
             attempts: 0,
             state_before: state.as_str().to_owned(),
         }
@@ -84,6 +114,26 @@ impl Performance {
 
     pub(super) fn is_answer_to(&self, id: &AskId) -> bool {
         matches!(&self.purpose, Purpose::Answer { ask, .. } if ask.id == *id)
+    }
+
+    /// Tells whether this answers a request of the agent's control protocol.
+    pub(super) fn answers(&self, request: &str) -> bool {
+        let Purpose::Answer { reach: Reach::Control { request: of, .. }, .. } = &self.purpose else { return false };
+        of == request
+    }
+
+    /// Notes what the agent's server said to a call.
+    pub(super) fn replied(&mut self, name: &str, status: Option<u16>) {
+        if let Some((called, reaction)) = &mut self.called
+            && called == name
+        {
+            let accepted = status.is_some_and(|status| (200..300).contains(&status));
+            *reaction = if accepted { Reaction::Accepted } else { Reaction::Refused(status) };
+        }
+    }
+
+    fn reaction(&self) -> Reaction {
+        self.called.as_ref().map_or(Reaction::None, |(_, reaction)| *reaction)
     }
 
     pub(super) fn is_answer(&self) -> bool {
@@ -205,6 +255,15 @@ impl Agent {
                     return Progress::Waits;
                 }
                 Waiting::Until(_) => {}
+                Waiting::Proof { what: Expected::Accepted, until, retry, within } => match performance.reaction() {
+                    Reaction::Accepted => {}
+                    Reaction::Refused(status) => return Progress::Done(Err(Failure::Refused(status))),
+                    Reaction::None if until > now.instant => {
+                        performance.waiting = Waiting::Proof { what: Expected::Accepted, until, retry, within };
+                        return Progress::Waits;
+                    }
+                    Reaction::None => return Progress::Done(Err(Failure::Unproven)),
+                },
                 Waiting::Proof { .. } if performance.proof.is_some() => {}
                 Waiting::Proof { what, until, retry, within } if until > now.instant => {
                     performance.waiting = Waiting::Proof { what, until, retry, within };
@@ -220,7 +279,7 @@ impl Agent {
                             performance.waiting = Waiting::Proof { what, until, retry: None, within };
                             return Progress::Waits;
                         }
-                        None => return Progress::Done(Err(())),
+                        None => return Progress::Done(Err(Failure::Unproven)),
                     }
                 }
             }
@@ -228,12 +287,15 @@ impl Agent {
                 None => return Progress::Done(Ok(())),
                 Some(Step::Type(keys)) => effects.push(Effect::Type(keys)),
                 Some(Step::Send(message)) => effects.push(Effect::Say(Say::Message(message))),
-                Some(Step::Call(call)) => effects.push(Effect::Say(Say::Call(call))),
+                Some(Step::Call(call)) => {
+                    performance.called = Some((call.name.clone(), Reaction::None));
+                    effects.push(Effect::Say(Say::Call(call)));
+                }
                 Some(Step::Pause(time)) => performance.waiting = Waiting::Until(now.instant + time),
                 Some(Step::Reply(value)) => {
                     let Purpose::Answer { ask, .. } = &performance.purpose else { continue };
                     if !self.answer_hook(&ask.id, value) {
-                        return Progress::Done(Err(()));
+                        return Progress::Done(Err(Failure::Unproven));
                     }
                     performance.proof = Some(("the agent's hook took it".to_owned(), None));
                 }
@@ -245,7 +307,7 @@ impl Agent {
         }
     }
 
-    fn finish(&mut self, performance: Performance, outcome: Result<(), ()>, now: &Now, effects: &mut Vec<Effect>) {
+    fn finish(&mut self, performance: Performance, outcome: Result<(), Failure>, now: &Now, effects: &mut Vec<Effect>) {
         let Performance { purpose, proof, attempts, state_before, .. } = performance;
         let (confirmed_by, prompt) = proof.map_or((None, None), |(detail, prompt)| (Some(detail), prompt));
         match purpose {
@@ -264,7 +326,8 @@ impl Agent {
                 effects.push(receipt_event(&receipt));
                 reply.map(|reply| reply.send(Ok(Reply::Receipt(receipt))));
             }
-            Purpose::Answer { ask, via, answer, reply } => {
+            Purpose::Answer { ask, reach, answer, reply } => {
+                let via = Via::from(&reach);
                 let told = match outcome {
                     Ok(()) => {
                         self.settle(&ask.id, &answer, via, now, effects);
@@ -276,17 +339,23 @@ impl Agent {
                             confirmed_by,
                         }))
                     }
-                    Err(()) => Err(Error::new(
-                        ErrorCode::Unconfirmed,
-                        format!("{} was answered, and nothing shows that the agent took it; look at its state", ask.id),
-                    )),
+                    Err(Failure::Refused(Some(404))) => {
+                        self.answered_elsewhere(&ask.id, effects);
+                        let why = format!("{} was answered already, or the agent moved on", ask.id);
+                        Err(Error::new(ErrorCode::AlreadyAnswered, why))
+                    }
+                    Err(Failure::Refused(_) | Failure::Unproven) => {
+                        self.answered_elsewhere(&ask.id, effects);
+                        let why = "was answered, and nothing shows that the agent took it; look at its state";
+                        Err(Error::new(ErrorCode::Unconfirmed, format!("{} {why}", ask.id)))
+                    }
                 };
                 let _ = reply.send(told);
             }
             Purpose::Interrupt { reply } | Purpose::Configure { reply } => {
                 let unconfirmed =
                     || Error::new(ErrorCode::Unconfirmed, "it was sent, and nothing shows that the agent took it");
-                let _ = reply.send(outcome.map(|()| Reply::Done).map_err(|()| unconfirmed()));
+                let _ = reply.send(outcome.map(|()| Reply::Done).map_err(|_| unconfirmed()));
             }
         }
     }
@@ -294,13 +363,14 @@ impl Agent {
 
 enum Progress {
     Waits,
-    Done(Result<(), ()>),
+    Done(Result<(), Failure>),
 }
 
 /// Says what was wrong with a delivery.
-fn reason(outcome: Result<(), ()>, prompt: Option<&str>, text: &str) -> Option<String> {
+fn reason(outcome: Result<(), Failure>, prompt: Option<&str>, text: &str) -> Option<String> {
     match (outcome, prompt) {
-        (Err(()), _) => Some("unconfirmed".to_owned()),
+        (Err(Failure::Unproven), _) => Some("unconfirmed".to_owned()),
+        (Err(Failure::Refused(_)), _) => Some("refused".to_owned()),
         (Ok(()), Some(prompt)) if !same_text(prompt, text) => {
             Some("the agent took it together with what was in its input, or changed".to_owned())
         }
