@@ -7,6 +7,7 @@ mod arbiter;
 mod artifact;
 mod claude;
 mod driver;
+mod opencode;
 mod program;
 mod registry;
 mod rules;

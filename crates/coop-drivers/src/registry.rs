@@ -2,7 +2,7 @@
 
 use crate::driver::{Driver, Launch, Runtime};
 use crate::rules::{RuleError, Rules};
-use crate::{claude, program};
+use crate::{claude, opencode, program};
 
 /// An agent coop knows.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ pub struct Known {
 }
 
 /// Every agent coop knows.
-pub const KNOWN: &[Known] = &[claude::KNOWN];
+pub const KNOWN: &[Known] = &[claude::KNOWN, opencode::KNOWN];
 
 impl Known {
     /// Returns the agent of this name.

@@ -58,6 +58,7 @@ async fn simulate(what: Option<Simulated>) -> anyhow::Result<i32> {
     match what {
         None => coop_sim::claude::run(std::iter::empty()),
         Some(Simulated::Claude { args }) => coop_sim::claude::run(args.into_iter()),
+        Some(Simulated::Opencode { args }) => coop_sim::opencode::run(args.into_iter()).await,
         Some(Simulated::Model { port, script }) => {
             coop_sim::model::run(coop_sim::model::Options { port, script }).await.map(|()| 0)
         }

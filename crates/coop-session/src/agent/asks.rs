@@ -231,7 +231,7 @@ impl Agent {
         });
         match steps {
             Ok((ask, reach, steps)) => {
-                let purpose = Purpose::Answer { ask, reach, answer: describe(answer), reply };
+                let purpose = Purpose::Answer { ask: Box::new(ask), reach, answer: describe(answer), reply };
                 self.perform(Performance::new(purpose, steps, self.state()), screen, now)
             }
             Err(error) => {

@@ -45,7 +45,7 @@ enum Failure {
 /// What it is for, and who wants to know.
 pub(super) enum Purpose {
     Nudge { id: NudgeId, text: String, reply: Option<ReplyTo>, began: Instant },
-    Answer { ask: Ask, reach: Reach, answer: String, reply: ReplyTo },
+    Answer { ask: Box<Ask>, reach: Reach, answer: String, reply: ReplyTo },
     Interrupt { reply: ReplyTo },
     Configure { reply: ReplyTo },
 }

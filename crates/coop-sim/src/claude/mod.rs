@@ -27,7 +27,7 @@ mod engine;
 mod face;
 mod hook;
 mod ids;
-mod io;
+pub(crate) mod io;
 mod launch;
 mod log;
 mod message;
@@ -38,7 +38,7 @@ mod rig;
 mod scenario;
 mod settings;
 mod status;
-mod step;
+pub(crate) mod step;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,8 @@ mod cli;
 mod driven;
 mod examples;
 mod hook;
+mod opencode;
+mod opencode_link;
 mod repository;
 mod sidecar;
 mod tool;
