@@ -57,6 +57,8 @@ pub(crate) struct OpenCode {
     /// A name that no other run has.
     run: String,
     link: LinkState,
+    /// Whether somebody else has started it, and nothing but its screen is known.
+    is_alone: bool,
     /// Whether its terminal takes what it is told; a server has none.
     ready: bool,
     /// Whether the state was read since it was started.
@@ -137,6 +139,7 @@ impl OpenCode {
             rules,
             run: launch.session_id.clone(),
             link: LinkState::Never,
+            is_alone: launch.secret.is_empty(),
             ready: launch.runtime == Runtime::Server || words.program == Program::Serve,
             known: false,
             parents: session.iter().map(|id| (id.clone(), None)).collect(),
@@ -186,7 +189,7 @@ impl OpenCode {
     }
 
     fn observe_screen(&mut self, screen: &Screen) -> Vec<Signal> {
-        if self.link == LinkState::Never {
+        if self.is_alone {
             return self.observe_screen_alone(screen);
         }
         if self.ready || !screen.modes.bracketed_paste {
@@ -197,8 +200,7 @@ impl OpenCode {
     }
 
     /// Without its server there is nothing else to go by.
-    fn observe_screen_alone(&mut self, screen: &Screen) -> Vec<Signal> {
-        self.ready |= screen.modes.bracketed_paste;
+    fn observe_screen_alone(&self, screen: &Screen) -> Vec<Signal> {
         let lines = rows(screen);
         let (detail, meaning) = if self.rules.shows_work(&lines) {
             ("the screen shows work", Meaning::Working { tool: None })

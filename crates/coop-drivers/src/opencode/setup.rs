@@ -235,10 +235,11 @@ fn command(launch: &Launch, words: &Words) -> Vec<String> {
     if is_interface || words.program == Program::Serve {
         if words.value(&["--port"]).is_none_or(|port| port == "0") {
             theirs = without(&theirs, "--port");
-            ours.push(format!("--port={}", launch.port));
+            // It takes a port for given only if the option is a word by itself.
+            ours.extend(["--port".to_owned(), launch.port.to_string()]);
         }
         if words.value(&["--hostname"]).is_none() {
-            ours.push("--hostname=127.0.0.1".to_owned());
+            ours.extend(["--hostname", "127.0.0.1"].map(str::to_owned));
         }
     }
     // A sub-command comes before its options.

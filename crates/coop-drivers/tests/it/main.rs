@@ -7,5 +7,6 @@ mod deliver;
 mod dialogs;
 mod hooks;
 mod mimic;
+mod opencode;
 mod recordings;
 mod screens;

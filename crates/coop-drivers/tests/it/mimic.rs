@@ -49,8 +49,13 @@ impl Mimic {
     pub(crate) fn new(runtime: Runtime, command: &[&str]) -> Self {
         let command = command.iter().map(|&word| word.to_owned()).collect();
         let launch = Launch { runtime, command, session_id: SESSION.into(), ..Launch::default() };
+        Self::with((claude().new)(RULES.clone(), &launch))
+    }
+
+    /// Returns one with another driver.
+    pub(crate) fn with(driver: Box<dyn Driver>) -> Self {
         Self {
-            driver: (claude().new)(RULES.clone(), &launch),
+            driver,
             arbiter: Arbiter::new(Duration::from_secs(60)),
             open: Vec::new(),
             count: 0,
@@ -97,6 +102,13 @@ impl Mimic {
         for signal in &signals {
             self.hear(signal);
         }
+        signals
+    }
+
+    /// Takes in an observation, and returns what it was said to mean.
+    pub(crate) fn observe(&mut self, seen: &Observation<'_>, at: u64) -> Vec<Signal> {
+        let signals = self.driver.observe(seen, at);
+        signals.iter().for_each(|signal| self.hear(signal));
         signals
     }
 

@@ -36,8 +36,9 @@ impl Which {
         }
     }
 
-    pub(crate) fn model(&self, work: &Path) -> Option<Model> {
-        matches!(self, Self::Real(_)).then(|| Model::start(work))
+    /// Starts a model for the real one. It has nothing to do with the agent's folder, by which processes are known.
+    pub(crate) fn model(&self) -> Option<Model> {
+        matches!(self, Self::Real(_)).then(|| Model::start(&std::env::temp_dir()))
     }
 }
 
@@ -92,7 +93,7 @@ impl<'a> Run<'a> {
     }
 
     fn start_in(work: &Path, which: &'a Which, runtime: &'static str, args: &[&str]) -> Self {
-        let model = which.model(work);
+        let model = which.model();
         let program = which.program();
         let program: Vec<&str> = program.iter().map(String::as_str).collect();
         // The agent is told by its program.

@@ -138,7 +138,7 @@ impl Scene {
     /// A server, a wire to it, and a sidecar with an interface that is attached over the wire.
     fn start(which: &Which) -> Self {
         let (work, port) = (folder(), free_port());
-        let model = which.model(&work);
+        let model = which.model();
         let server = Server::start(which, &work, model.as_ref(), port);
         let wire = Wire::to(port);
         let url = format!("http://127.0.0.1:{}", wire.port);
