@@ -1,6 +1,7 @@
 //! Calls over HTTP on loopback, and a stream of events.
 
 use std::io;
+use std::time::Duration;
 
 use bytes::Bytes;
 use coop_drivers::{Call, Say};
@@ -18,6 +19,21 @@ use tokio::sync::mpsc;
 
 use super::{News, Pauses};
 
+/// How long a server may take to begin the stream, at first and at the most. One that is only starting may take a
+/// connection and forget it, so it is tried again, with more patience each time.
+const FIRST_PATIENCE: Duration = Duration::from_secs(1);
+const LAST_PATIENCE: Duration = Duration::from_secs(16);
+
+/// How an attempt to listen ended.
+enum Ended {
+    /// There was a stream, and it broke.
+    Broken,
+    /// Somebody was there and said nothing.
+    Silent,
+    /// Nobody was there, or did not let us listen.
+    Nobody,
+}
+
 /// Where the agent's server is.
 #[derive(Clone)]
 pub(super) struct Server {
@@ -28,18 +44,21 @@ pub(super) struct Server {
 
 pub(super) async fn keep(server: Server, mut said: mpsc::Receiver<Say>, tell: mpsc::Sender<News>) {
     let mut pauses = Pauses::new();
-    let mut listening = std::pin::pin!(listen(server.clone(), tell.clone()));
+    let mut patience = FIRST_PATIENCE;
+    let mut listening = std::pin::pin!(listen(server.clone(), tell.clone(), patience));
     loop {
         tokio::select! {
             heard = &mut listening => {
-                let Some(was_up) = heard else { return };
-                if was_up {
-                    pauses = Pauses::new();
+                match heard {
+                    None => return,
+                    Some(Ended::Broken) => (pauses, patience) = (Pauses::new(), FIRST_PATIENCE),
+                    Some(Ended::Silent) => patience = (patience * 2).min(LAST_PATIENCE),
+                    Some(Ended::Nobody) => {}
                 }
                 let (server, tell) = (server.clone(), tell.clone());
                 // What is said meanwhile waits; it would reach nobody.
                 pauses.wait().await;
-                listening.set(listen(server, tell));
+                listening.set(listen(server, tell, patience));
             }
             what = said.recv() => match what {
                 None => return,
@@ -52,13 +71,17 @@ pub(super) async fn keep(server: Server, mut said: mpsc::Receiver<Say>, tell: mp
     }
 }
 
-/// Tells what the server does until the stream breaks. Returns whether there was one; nothing if nobody listens to us.
-async fn listen(server: Server, tell: mpsc::Sender<News>) -> Option<bool> {
+/// Tells what the server does until the stream breaks. Returns nothing if nobody listens to us.
+async fn listen(server: Server, tell: mpsc::Sender<News>, patience: Duration) -> Option<Ended> {
     let call = Call { name: String::new(), method: "GET", path: server.events.clone(), body: None };
-    let Ok(response) = send(&server, &call).await else { return Some(false) };
+    let response = match tokio::time::timeout(patience, send(&server, &call)).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(_)) => return Some(Ended::Nobody),
+        Err(_) => return Some(Ended::Silent),
+    };
     if !response.status().is_success() {
         tracing::warn!(status = response.status().as_u16(), "the agent's server does not let us listen");
-        return Some(false);
+        return Some(Ended::Nobody);
     }
     tell.send(News::Up).await.ok()?;
     let mut events = SseStream::new(response.into_body());
@@ -68,7 +91,7 @@ async fn listen(server: Server, tell: mpsc::Sender<News>) -> Option<bool> {
         }
     }
     tell.send(News::Down).await.ok()?;
-    Some(true)
+    Some(Ended::Broken)
 }
 
 /// Calls and tells what came back.
