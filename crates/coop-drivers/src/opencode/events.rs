@@ -109,6 +109,11 @@ impl OpenCode {
                     && info["parentID"].as_str() == Some(&prompt.message)
                 {
                     prompt.ran = true;
+                    prompt.answered = true;
+                    // What stops a turn at its very beginning is told of its message alone.
+                    if self.busy && info["error"].is_object() {
+                        self.error = Some(info["error"].clone());
+                    }
                 }
             }
         }
@@ -169,10 +174,15 @@ impl OpenCode {
         }
         // Nobody waits for what it asked.
         self.asks.clear();
-        if let Some(prompt) = &mut self.prompt {
+        let unanswered = self.prompt.as_mut().is_some_and(|prompt| {
             prompt.ran = true;
+            !prompt.answered
+        });
+        match error {
+            // It did not even begin to answer.
+            None if unanswered => vec![Meaning::Idle(TurnOutcome::Interrupted)],
+            error => vec![ended(error.as_ref())],
         }
-        vec![ended(error.as_ref())]
     }
 
     /// A message that comes just before the end of a turn that failed is kept, but no turn begins with it. It is idle

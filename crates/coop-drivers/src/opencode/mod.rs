@@ -102,6 +102,8 @@ struct Prompt {
     text: Option<(String, String)>,
     /// Whether a turn began with it.
     ran: bool,
+    /// Whether an answer to it was begun.
+    answered: bool,
     /// Whether it was sent again.
     again: bool,
 }

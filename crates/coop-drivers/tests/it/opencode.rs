@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use coop_api::{AgentState, Answer, Ask};
-use coop_drivers::{Call, Known, Launch, Observation, Reach, Runtime, Say, Signal, Step, View};
+use coop_api::{AgentState, Answer, Ask, TurnOutcome};
+use coop_drivers::{Call, Known, Launch, Meaning, Observation, Reach, Runtime, Say, Signal, Step, View};
 use proptest::prelude::*;
 use proptest::sample::{Index, subsequence};
 use serde_json::{Value, json};
@@ -113,7 +113,13 @@ fn story(mimic: &mut Mimic, text: &str) -> String {
         if signals.is_empty() && before == mimic.describe() {
             continue;
         }
-        let meanings: Vec<_> = signals.iter().map(|signal| signal.meaning.name()).collect();
+        let meanings: Vec<_> = signals
+            .iter()
+            .map(|signal| match &signal.meaning {
+                Meaning::Idle(TurnOutcome::Interrupted) => "idle, interrupted",
+                meaning => meaning.name(),
+            })
+            .collect();
         let label = signals.first().map_or("", |signal| &signal.detail);
         let line = format!("{label:<40} {:<52} {}", mimic.describe(), meanings.join(", "));
         writeln!(story, "{}", line.trim_end()).expect("a string");
