@@ -8,6 +8,7 @@ const MODULES = fileURLToPath(new URL('node_modules/', import.meta.url));
 const PLATFORM = `${process.platform}-${process.arch}`;
 /** The package's own `claude` is a stub until its install script has run. */
 const CLAUDE = join(MODULES, `@anthropic-ai/claude-code-${PLATFORM}/claude`);
+const OPENCODE = join(MODULES, `opencode-${PLATFORM}/bin/opencode`);
 const KEY = 'sk-dummy-key-for-a-model-on-loopback';
 
 /**
@@ -18,7 +19,7 @@ export const AGENTS = [
   { name: 'claude', program: CLAUDE, prompt: /^❯/m, prepare: claude },
   { name: 'codex', prompt: /^› Ask Codex/m, prepare: codex },
   { name: 'gemini', prompt: /^ > +Type your message/m, prepare: gemini },
-  { name: 'opencode', prompt: /┃ +Ask anything/, prepare: opencode },
+  { name: 'opencode', program: OPENCODE, prompt: /┃ +Ask anything/, prepare: opencode },
 ];
 
 function claude({ home, work, url }) {
@@ -89,7 +90,7 @@ function opencode({ home, url }) {
       },
     },
   }));
-  return { argv: [join(MODULES, `opencode-${PLATFORM}/bin/opencode`)], env: { OPENCODE_DISABLE_MODELS_FETCH: '1' } };
+  return { argv: [OPENCODE], env: { OPENCODE_DISABLE_MODELS_FETCH: '1' } };
 }
 
 function write(path, text) {

@@ -42,15 +42,31 @@ impl OpenCode {
             if let Some(folder) = &self.words.folder {
                 body["location"] = json!({ "directory": folder });
             }
-            // Whoever looks at the terminal interface sees the conversation in it.
-            let shown = json!({ "sessionID": session });
             steps.extend(taken(post(&format!("create {session}"), "/api/session".to_owned(), body)));
-            steps.extend(taken(post(&format!("select {session}"), self.path("/tui/select-session"), shown)));
+            steps.extend(taken(self.select_call(&session)));
             session
         });
         steps.extend(taken(self.prompt_call(&session, &message, &part, text)));
         steps.push(Step::Expect { what: Expected::TurnBegan, within: BEGINS_WITHIN, retry: None });
         steps
+    }
+
+    /// Whoever looks at the terminal interface is to see the conversation in it.
+    fn select_call(&self, session: &str) -> Call {
+        let shown = json!({ "sessionID": session });
+        post(&format!("select {session}"), self.path("/tui/select-session"), shown)
+    }
+
+    /// Has the terminal interface show our conversation. While it starts it does not hear that, so it is told again.
+    pub(super) fn show_session(&mut self) {
+        let ours = self.session.as_deref().filter(|session| ids::is_ours(session));
+        if let Some(session) = ours.filter(|_| self.at_home && self.ready) {
+            let call = self.select_call(session);
+            let is_said = self.outbox.iter().any(|said| matches!(said, Say::Call(said) if *said == call));
+            if !is_said {
+                self.outbox.push(Say::Call(call));
+            }
+        }
     }
 
     fn prompt_call(&self, session: &str, message: &str, part: &str, text: &str) -> Call {

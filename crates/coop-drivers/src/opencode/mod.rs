@@ -49,6 +49,9 @@ pub(crate) const KNOWN: Known = Known {
     new: |rules, launch| Box::new(OpenCode::new(rules, launch)),
 };
 
+/// What its terminal interface shows as long as it shows no conversation.
+const HOME: &str = "Ask anything";
+
 /// What coop knows of OpenCode, and what it remembers of one that runs.
 #[derive(Debug)]
 pub(crate) struct OpenCode {
@@ -61,6 +64,9 @@ pub(crate) struct OpenCode {
     is_alone: bool,
     /// Whether its terminal takes what it is told; a server has none.
     ready: bool,
+    /// Whether its terminal shows no conversation, and whether it has shown one.
+    at_home: bool,
+    shown: bool,
     /// Whether the state was read since it was started.
     known: bool,
     /// The conversation it is about.
@@ -143,6 +149,8 @@ impl OpenCode {
             link: LinkState::Never,
             is_alone: launch.secret.is_empty(),
             ready: launch.runtime == Runtime::Server || words.program == Program::Serve,
+            at_home: false,
+            shown: false,
             known: false,
             parents: session.iter().map(|id| (id.clone(), None)).collect(),
             session,
@@ -194,6 +202,11 @@ impl OpenCode {
         if self.is_alone {
             return self.observe_screen_alone(screen);
         }
+        if !self.shown {
+            let is_home = rows(screen).iter().any(|line| line.contains(HOME));
+            let was_home = std::mem::replace(&mut self.at_home, is_home);
+            self.shown = was_home && !is_home && self.session.is_some();
+        }
         if self.ready || !screen.modes.bracketed_paste {
             return Vec::new();
         }
@@ -226,7 +239,11 @@ impl Driver for OpenCode {
 
     fn observe(&mut self, seen: &Observation<'_>, at: u64) -> Vec<Signal> {
         match seen {
-            Observation::Control(event) => self.observe_event(event, at),
+            Observation::Control(event) => {
+                let signals = self.observe_event(event, at);
+                self.show_session();
+                signals
+            }
             Observation::Reply { name, status, body } => self.observe_reply(name, *status, body, at),
             Observation::Link { up: true } => self.link_up(),
             Observation::Link { up: false } => {

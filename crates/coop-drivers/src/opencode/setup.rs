@@ -313,3 +313,74 @@ fn merge(into: &mut Value, from: &Value) {
         (into, from) => *into = from.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::Variables;
+    use crate::program;
+
+    fn launch(runtime: Runtime, line: &str) -> Launch {
+        let command: Vec<_> = line.split(' ').map(str::to_owned).collect();
+        let program_at = program::find(&command, &["opencode"], "").unwrap_or(0);
+        Launch { runtime, command, program_at, secret: "s3".into(), port: 5000, ..Launch::default() }
+    }
+
+    fn command(runtime: Runtime, line: &str) -> Result<String, String> {
+        setup(&launch(runtime, line)).map(|setup| setup.command.join(" ")).map_err(|error| error.0)
+    }
+
+    #[test]
+    fn the_server_gets_a_port_wherever_it_is() {
+        let pty = |line| command(Runtime::Pty, line);
+        let server = |line| command(Runtime::Server, line);
+        let ok = |line: &str| Ok(line.to_owned());
+        assert_eq!(pty("opencode"), ok("opencode --port 5000 --hostname 127.0.0.1"));
+        assert_eq!(pty("opencode --port 0 -c src"), ok("opencode --port 5000 --hostname 127.0.0.1 -c src"));
+        assert_eq!(pty("opencode --port 7 --hostname ::1"), ok("opencode --port 7 --hostname ::1"));
+        assert_eq!(pty("env A=1 opencode serve"), ok("env A=1 opencode serve --port 5000 --hostname 127.0.0.1"));
+        assert_eq!(pty("opencode attach http://h:1 -s x"), ok("opencode attach http://h:1 -s x"));
+        assert_eq!(
+            server("opencode -m a/b --agent plan -s ses_1 --pure"),
+            ok("opencode serve --port 5000 --hostname 127.0.0.1 --pure")
+        );
+        for line in ["opencode src", "opencode --prompt x", "opencode attach http://h:1", "opencode run x"] {
+            assert!(server(line).is_err(), "{line}");
+        }
+        for line in ["opencode acp", "opencode auth login", "opencode attach https://h", "opencode -c --fork"] {
+            assert!(pty(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_link_has_the_password_of_whoever_runs_the_server() {
+        let link = |launch: &Launch| match setup(launch).expect("a set-up").link {
+            Link::Http { url, events, authorization } => format!("{url} {events} {authorization}"),
+            other => format!("{other:?}"),
+        };
+        let encoded = |user_and_password: &str| BASE64_STANDARD.encode(user_and_password);
+        let mut own = launch(Runtime::Pty, "opencode");
+        assert_eq!(link(&own), format!("http://127.0.0.1:5000 /event Basic {}", encoded("opencode:s3")));
+        own.variables = Variables([(PASSWORD.to_owned(), "chosen".to_owned())].into());
+        assert_eq!(link(&own), format!("http://127.0.0.1:5000 /event Basic {}", encoded("opencode:chosen")));
+        let other = launch(Runtime::Pty, "opencode attach http://127.0.0.1:9 -p pw -u me --dir /a&b");
+        let expected = format!("http://127.0.0.1:9 /event?directory=/a%26b Basic {}", encoded("me:pw"));
+        assert_eq!(link(&other), expected);
+    }
+
+    #[test]
+    fn a_configuration_of_its_own_is_not_the_users() {
+        let mut launch = launch(Runtime::Pty, "opencode");
+        launch.variables = Variables([(CONFIG.to_owned(), r#"{"model":"x","share":"auto"}"#.to_owned())].into());
+        launch.settings = Some(json!({ "permission": { "bash": "ask" } }));
+        let env = |launch: &Launch| setup(launch).expect("a set-up").env;
+        let config =
+            |launch: &Launch| env(launch).iter().find(|(name, _)| name == CONFIG).map(|(_, value)| value.clone());
+        let told = r#"{"model":"x","permission":{"bash":"ask"},"share":"auto"}"#;
+        assert_eq!(config(&launch).as_deref(), Some(told));
+        launch.isolated = Some("/own".into());
+        let told = r#"{"autoupdate":false,"permission":{"bash":"ask"},"share":"disabled"}"#;
+        assert_eq!(config(&launch).as_deref(), Some(told));
+        assert!(env(&launch).contains(&("XDG_DATA_HOME".to_owned(), "/own/data".to_owned())));
+    }
+}

@@ -206,8 +206,9 @@ impl Tui {
             );
             rows.push("  ↑↓ select  enter confirm  esc dismiss".into());
         } else {
-            let placeholder = if self.input.is_empty() { "Ask anything…" } else { &self.input };
-            rows.push(format!("  {}", placeholder.chars().take(100).collect::<String>()));
+            let is_new = self.input.is_empty() && self.session.is_none();
+            let shown = if is_new { "Ask anything…" } else { &self.input };
+            rows.push(format!("  {}", shown.chars().take(100).collect::<String>()));
             rows.push(if is_busy { "  esc interrupt".into() } else { "  tab agents  ctrl+p commands".into() });
         }
         let text = rows.join("\r\n").replace(|c: char| c.is_control() && !"\r\n\x1b".contains(c), " ");
