@@ -241,7 +241,10 @@ impl Driver for OpenCode {
         match seen {
             Observation::Control(event) => {
                 let signals = self.observe_event(event, at);
-                self.show_session();
+                // Not at every event: being shown is one too.
+                if matches!(event["type"].as_str(), Some("session.status" | "server.heartbeat" | "permission.asked")) {
+                    self.show_session();
+                }
                 signals
             }
             Observation::Reply { name, status, body } => self.observe_reply(name, *status, body, at),

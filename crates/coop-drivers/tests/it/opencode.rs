@@ -346,6 +346,36 @@ fn a_message_without_a_conversation_makes_one_and_shows_it() {
     insta::assert_snapshot!(calls.collect::<Vec<_>>().join("\n"));
 }
 
+/// The interface does not hear what it is to show while it starts. It is told again, and not for having been told.
+#[test]
+fn a_conversation_is_shown_until_it_is_on_the_screen() {
+    let mut mimic = of(&launch(Runtime::Pty, &["opencode"]));
+    let (home, conversation) = (screen(["  Ask anything…"]), screen(["  hi", "  Hello"]));
+    mimic.observe(&Observation::Link { up: true }, 0);
+    answer_reads(&mut mimic, &json!({}), &json!([]), &json!([]));
+    mimic.observe(&Observation::Screen(&home), 0);
+    assert_eq!(mimic.describe(), "idle");
+    let session = "ses_1zzCOOP1";
+    let event = |kind: &str, more: Value| {
+        let mut properties = json!({ "sessionID": session });
+        properties.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        json!({ "id": "evt_1dde05d67001rql", "type": kind, "properties": properties })
+    };
+    let busy = event("session.status", json!({ "status": { "type": "busy" } }));
+    see(&mut mimic, &event("session.created", json!({ "info": { "id": session } })));
+    see(&mut mimic, &event("message.updated", json!({ "info": { "id": "m", "role": "user", "sessionID": session } })));
+    assert_eq!(mimic.driver.say(), []);
+    see(&mut mimic, &busy);
+    let said = mimic.driver.say();
+    assert!(matches!(&said[..], [Say::Call(call)] if call.path == "/tui/select-session"), "{said:?}");
+    see(&mut mimic, &event("tui.session.select", json!({})));
+    assert_eq!(mimic.driver.say(), []);
+    mimic.observe(&Observation::Screen(&conversation), 0);
+    mimic.observe(&Observation::Screen(&home), 0);
+    see(&mut mimic, &busy);
+    assert_eq!(mimic.driver.say(), [], "whoever goes elsewhere is not taken back");
+}
+
 /// Checks after each observation that idleness came with a sign of it, and that nothing but reading is ever said.
 fn check(mimic: &mut Mimic, events: &[(u64, Value)]) {
     for (at, event) in events {

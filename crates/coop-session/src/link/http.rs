@@ -21,7 +21,7 @@ use super::{News, Pauses};
 
 /// How long a server may take to begin the stream, at first and at the most. One that is only starting may take a
 /// connection and forget it, so it is tried again, with more patience each time.
-const FIRST_PATIENCE: Duration = Duration::from_secs(1);
+const FIRST_PATIENCE: Duration = Duration::from_millis(500);
 const LAST_PATIENCE: Duration = Duration::from_secs(16);
 
 /// How an attempt to listen ended.
@@ -52,7 +52,8 @@ pub(super) async fn keep(server: Server, mut said: mpsc::Receiver<Say>, tell: mp
                 match heard {
                     None => return,
                     Some(Ended::Broken) => (pauses, patience) = (Pauses::new(), FIRST_PATIENCE),
-                    Some(Ended::Silent) => patience = (patience * 2).min(LAST_PATIENCE),
+                    // Somebody is there, and will be ready soon.
+                    Some(Ended::Silent) => (pauses, patience) = (Pauses::new(), (patience * 2).min(LAST_PATIENCE)),
                     Some(Ended::Nobody) => {}
                 }
                 let (server, tell) = (server.clone(), tell.clone());
