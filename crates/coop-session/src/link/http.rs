@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use coop_drivers::{Call, Say};
 use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -19,20 +20,10 @@ use tokio::sync::mpsc;
 
 use super::{News, Pauses};
 
-/// How long a server may take to begin the stream, at first and at the most. One that is only starting may take a
-/// connection and forget it, so it is tried again, with more patience each time.
-const FIRST_PATIENCE: Duration = Duration::from_millis(500);
-const LAST_PATIENCE: Duration = Duration::from_secs(16);
-
-/// How an attempt to listen ended.
-enum Ended {
-    /// There was a stream, and it broke.
-    Broken,
-    /// Somebody was there and said nothing.
-    Silent,
-    /// Nobody was there, or did not let us listen.
-    Nobody,
-}
+/// How long a server may take to begin the stream before it is asked once more; it doubles each time. One that is only
+/// starting may take a connection and forget it, and one that is slow must not be asked from the beginning again and again:
+/// so all that were asked for are waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Where the agent's server is.
 #[derive(Clone)]
@@ -44,22 +35,18 @@ pub(super) struct Server {
 
 pub(super) async fn keep(server: Server, mut said: mpsc::Receiver<Say>, tell: mpsc::Sender<News>) {
     let mut pauses = Pauses::new();
-    let mut patience = FIRST_PATIENCE;
-    let mut listening = std::pin::pin!(listen(server.clone(), tell.clone(), patience));
+    let mut listening = std::pin::pin!(listen(server.clone(), tell.clone()));
     loop {
         tokio::select! {
             heard = &mut listening => {
-                match heard {
-                    None => return,
-                    Some(Ended::Broken) => (pauses, patience) = (Pauses::new(), FIRST_PATIENCE),
-                    // Somebody is there, and will be ready soon.
-                    Some(Ended::Silent) => (pauses, patience) = (Pauses::new(), (patience * 2).min(LAST_PATIENCE)),
-                    Some(Ended::Nobody) => {}
+                let Some(was_up) = heard else { return };
+                if was_up {
+                    pauses = Pauses::new();
                 }
                 let (server, tell) = (server.clone(), tell.clone());
                 // What is said meanwhile waits; it would reach nobody.
                 pauses.wait().await;
-                listening.set(listen(server, tell, patience));
+                listening.set(listen(server, tell));
             }
             what = said.recv() => match what {
                 None => return,
@@ -72,17 +59,12 @@ pub(super) async fn keep(server: Server, mut said: mpsc::Receiver<Say>, tell: mp
     }
 }
 
-/// Tells what the server does until the stream breaks. Returns nothing if nobody listens to us.
-async fn listen(server: Server, tell: mpsc::Sender<News>, patience: Duration) -> Option<Ended> {
-    let call = Call { name: String::new(), method: "GET", path: server.events.clone(), body: None };
-    let response = match tokio::time::timeout(patience, send(&server, &call)).await {
-        Ok(Ok(response)) => response,
-        Ok(Err(_)) => return Some(Ended::Nobody),
-        Err(_) => return Some(Ended::Silent),
-    };
+/// Tells what the server does until the stream breaks. Returns whether there was one; nothing if nobody listens to us.
+async fn listen(server: Server, tell: mpsc::Sender<News>) -> Option<bool> {
+    let Ok(response) = open(&server).await else { return Some(false) };
     if !response.status().is_success() {
         tracing::warn!(status = response.status().as_u16(), "the agent's server does not let us listen");
-        return Some(Ended::Nobody);
+        return Some(false);
     }
     tell.send(News::Up).await.ok()?;
     let mut events = SseStream::new(response.into_body());
@@ -92,7 +74,26 @@ async fn listen(server: Server, tell: mpsc::Sender<News>, patience: Duration) ->
         }
     }
     tell.send(News::Down).await.ok()?;
-    Some(Ended::Broken)
+    Some(true)
+}
+
+/// Asks for the stream of events, and returns the first one that begins.
+async fn open(server: &Server) -> io::Result<Response<Incoming>> {
+    let call = Call { name: String::new(), method: "GET", path: server.events.clone(), body: None };
+    let mut asked = FuturesUnordered::from_iter([send(server, &call)]);
+    let mut patience = PATIENCE;
+    loop {
+        tokio::select! {
+            Some(response) = asked.next() => match response {
+                Err(_) if !asked.is_empty() => {}
+                response => return response,
+            },
+            () = tokio::time::sleep(patience) => {
+                patience *= 2;
+                asked.push(send(server, &call));
+            }
+        }
+    }
 }
 
 /// Calls and tells what came back.
