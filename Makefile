@@ -45,6 +45,7 @@ test-real: deps ## The real agents in coop, and what they drew against xterm.js
 	COOP_REAL_GEMINI=$$(node tests/real/which.mjs gemini) COOP_REAL_OPENCODE=$$(node tests/real/which.mjs opencode) \
 		$(CARGO) test -p coop --test it -- --test-threads 1 --nocapture acp::
 	COOP_REAL_CODEX=$$(node tests/real/which.mjs codex) $(CARGO) test -p coop --test it -- --test-threads 1 --nocapture codex
+	COOP_REAL_OPENCODE=$$(node tests/real/which.mjs opencode) $(CARGO) test -p coop --test it -- --test-threads 1 --nocapture opencode
 
 test-grpc: deps ## The gRPC service by reflection, with buf
 	$(CARGO) build -p coop

@@ -382,6 +382,8 @@ pub enum Expected {
     AskGone,
     /// The agent is idle.
     Idle,
+    /// The agent's server took the last call; a refusal ends the wait at once.
+    Accepted,
     /// The agent replied to this request.
     Reply(String),
     /// The screen shows this.

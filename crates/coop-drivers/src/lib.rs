@@ -9,6 +9,7 @@ mod artifact;
 mod claude;
 mod codex;
 mod driver;
+mod opencode;
 mod program;
 mod registry;
 mod rules;

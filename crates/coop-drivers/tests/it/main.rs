@@ -9,5 +9,6 @@ mod deliver;
 mod dialogs;
 mod hooks;
 mod mimic;
+mod opencode;
 mod recordings;
 mod screens;

@@ -111,6 +111,13 @@ impl Mimic {
         signals
     }
 
+    /// Takes in an observation, and returns what it was said to mean.
+    pub(crate) fn observe(&mut self, seen: &Observation<'_>, at: u64) -> Vec<Signal> {
+        let signals = self.driver.observe(seen, at);
+        signals.iter().for_each(|signal| self.hear(signal));
+        signals
+    }
+
     fn hear(&mut self, signal: &Signal) {
         match &signal.meaning {
             Meaning::Ask(draft) => self.ask_heard(signal, draft),
@@ -119,6 +126,11 @@ impl Mimic {
                     None => signal.source != EvidenceSource::Screen || *reach == Reach::Keys,
                     Some((tool, input)) => ask.tool.as_ref() == Some(tool) && ask.input.as_ref() == Some(input),
                 };
+                self.close(is_meant, evidence(signal));
+            }
+            Meaning::RequestGone { request } => {
+                let is_meant =
+                    |(_, reach): &(Ask, Reach)| matches!(reach, Reach::Control { request: of, .. } if of == request);
                 self.close(is_meant, evidence(signal));
             }
             Meaning::StopWanted { unfinished: false, .. } => {

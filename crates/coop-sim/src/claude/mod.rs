@@ -27,7 +27,7 @@ mod engine;
 mod face;
 mod hook;
 mod ids;
-mod io;
+pub(crate) mod io;
 mod launch;
 mod log;
 mod message;

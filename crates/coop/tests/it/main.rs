@@ -15,6 +15,8 @@ mod guard;
 mod hook;
 mod keys;
 mod lock;
+mod opencode;
+mod opencode_link;
 mod repository;
 mod runtimes;
 mod sidecar;
