@@ -36,8 +36,14 @@ pub trait Driver: Send {
     /// Returns how the agent is stopped in what it does.
     fn interrupt(&self, view: &View<'_>) -> Vec<Step>;
 
-    /// Returns what a hook prints that was told to hold the agent, or to let it end its turn.
-    fn stop_reply(&self, reply: &StopReply) -> Option<Value>;
+    /// Takes in whether the agent may end its turn, and returns what the hook prints that asked.
+    fn stop_reply(&mut self, reply: &StopReply) -> Option<Value>;
+
+    /// Tells whether an agent that may end its turn has ended it. Otherwise something else will tell: others may have a say
+    /// in it too.
+    fn ends_on_stop(&self) -> bool {
+        true
+    }
 
     /// Returns what a hook prints to tell an agent that begins what it should know.
     fn start_reply(&self, source: StartSource, context: &str) -> Option<Value>;

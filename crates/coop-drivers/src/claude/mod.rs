@@ -87,6 +87,8 @@ pub(crate) struct Claude {
     busy: bool,
     /// When the last turn began or ended, as a hook told; what is older says nothing about now.
     settled_at: u64,
+    /// When the last turn began.
+    began_at: u64,
     /// When the last ask was reported; a status that is older says nothing about it.
     asked_at: u64,
     /// What is asked, by the name that its settlement will have: that of a tool's use or of a request.
@@ -107,6 +109,8 @@ pub(crate) struct Claude {
     logs: String,
     /// The last work that the status file told of; the log tells of its message later.
     worked: status::Worked,
+    /// Whether it ever told of any.
+    worked_once: bool,
     /// Uses of tools that were told already.
     told: Told,
     behind: Behind,
@@ -143,6 +147,7 @@ impl Claude {
             ready: launch.runtime == Runtime::Pipe,
             busy: false,
             settled_at: 0,
+            began_at: 0,
             asked_at: 0,
             asking: HashMap::new(),
             compacting: None,
@@ -154,6 +159,7 @@ impl Claude {
             pid: None,
             logs: setup::logs(launch),
             worked: status::Worked::default(),
+            worked_once: false,
             told: Told::default(),
             behind: Behind::default(),
             announced: false,
@@ -243,11 +249,20 @@ impl Driver for Claude {
         }
     }
 
-    fn stop_reply(&self, reply: &StopReply) -> Option<Value> {
+    fn stop_reply(&mut self, reply: &StopReply) -> Option<Value> {
         match reply {
-            StopReply::Allow => None,
+            StopReply::Allow => {
+                self.busy = false;
+                None
+            }
             StopReply::Block(reason) => Some(json!({ "decision": "block", "reason": reason })),
         }
+    }
+
+    /// The user's own hooks may yet send it back. The status file and the log tell when all have let it go, and over pipes
+    /// the protocol does.
+    fn ends_on_stop(&self) -> bool {
+        self.runtime == Runtime::Pty && self.status.is_empty()
     }
 
     fn start_reply(&self, _: StartSource, context: &str) -> Option<Value> {

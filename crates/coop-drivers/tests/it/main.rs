@@ -9,3 +9,4 @@ mod hooks;
 mod mimic;
 mod recordings;
 mod screens;
+mod status;
