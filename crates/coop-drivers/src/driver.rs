@@ -28,7 +28,7 @@ pub trait Driver: Send {
     }
 
     /// Returns how a message is handed to the agent, which waits for one.
-    fn deliver(&self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
+    fn deliver(&mut self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
 
     /// Returns how an ask is answered.
     fn answer(&self, ask: &Ask, reach: &Reach, answer: &Answer, view: &View<'_>) -> Result<Vec<Step>, Refusal>;

@@ -287,7 +287,21 @@ impl Session {
             Request::Interrupt { writer } => agent.interrupt(writer, reply, &screen, &now),
             Request::Configure(settings) => agent.configure(&settings, reply, &screen, &now),
             Request::Hook(call) => agent.hook(&call, reply, &now),
-            other => return drop(reply.send(Err(Error::internal(format!("{other:?} is not for an agent"))))),
+            Request::Health
+            | Request::Status
+            | Request::Screen
+            | Request::History(_)
+            | Request::Dump
+            | Request::Events(_)
+            | Request::Write { .. }
+            | Request::Lock { .. }
+            | Request::Resize(_)
+            | Request::Signal(_)
+            | Request::Restart
+            | Request::Shutdown
+            | Request::AgentState => {
+                return drop(reply.send(Err(Error::internal("this request is not for an agent".to_owned()))));
+            }
         };
         self.carry_out(effects);
         self.agent_goes_on();

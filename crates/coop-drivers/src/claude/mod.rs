@@ -100,6 +100,8 @@ pub(crate) struct Claude {
     gave_up: bool,
     /// The last message it took.
     last_prompt: String,
+    /// The last message that was typed for it. One that it did not take is still in its input.
+    typed: String,
     /// What the status file said last, and what for it waits.
     status: String,
     waiting_for: String,
@@ -154,6 +156,7 @@ impl Claude {
             unfinished: false,
             gave_up: false,
             last_prompt: String::new(),
+            typed: String::new(),
             status: String::new(),
             waiting_for: String::new(),
             pid: None,
@@ -227,9 +230,13 @@ impl Driver for Claude {
         }
     }
 
-    fn deliver(&self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
+    fn deliver(&mut self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
         match view.runtime {
-            Runtime::Pty | Runtime::Server => input::deliver(text, view.screen, &self.last_prompt),
+            Runtime::Pty | Runtime::Server => {
+                let steps = input::deliver(text, view.screen, &[&self.last_prompt, &self.typed])?;
+                text.clone_into(&mut self.typed);
+                Ok(steps)
+            }
             Runtime::Pipe => Ok(stream::deliver(text)),
         }
     }

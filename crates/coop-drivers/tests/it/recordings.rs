@@ -238,7 +238,9 @@ fn a_status_that_is_behind_the_hooks_starts_no_work() {
     mimic.see(&status("busy", 41), 50);
     let signals = mimic.see(&status("idle", 42), 51);
     assert_eq!(mimic.describe(), "idle");
-    assert!(signals.iter().any(|signal| signal.meaning == coop_drivers::Meaning::Idle(coop_api::TurnOutcome::Completed)));
+    assert!(
+        signals.iter().any(|signal| signal.meaning == coop_drivers::Meaning::Idle(coop_api::TurnOutcome::Completed))
+    );
 }
 
 /// What was said to the real agent over its pipes, the driver says too.
