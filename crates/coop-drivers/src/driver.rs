@@ -229,6 +229,17 @@ pub struct FileToWrite {
     pub path: String,
     /// What.
     pub content: String,
+    /// What becomes of what is there.
+    pub existing: Existing,
+}
+
+/// What becomes of a file that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It goes.
+    Replaced,
+    /// It is JSON: its fields stay, but for those that are written, and its lists become longer.
+    Merged,
 }
 
 /// A file to watch.

@@ -16,8 +16,8 @@ mod unknown;
 pub use arbiter::{Arbiter, Change, Verdict};
 pub use artifact::artifact_kind;
 pub use driver::{
-    Call, Companion, Driver, Expected, FileToWrite, Label, Launch, Link, Observation, OnScreen, Refusal, Retry,
-    Runtime, Say, Setup, SetupError, Step, StopReply, Variables, View, Watch,
+    Call, Companion, Driver, Existing, Expected, FileToWrite, Label, Launch, Link, Observation, OnScreen, Refusal,
+    Retry, Runtime, Say, Setup, SetupError, Step, StopReply, Variables, View, Watch,
 };
 pub use registry::{KNOWN, Known};
 pub use rules::{RuleError, Rules};

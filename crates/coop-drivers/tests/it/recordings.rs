@@ -64,6 +64,7 @@ impl Recording {
 }
 
 /// Returns all recordings, by name.
+#[expect(clippy::disallowed_methods, reason = "the recordings are found by looking")]
 pub(crate) fn all() -> Vec<Recording> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recordings/claude");
     let entries = std::fs::read_dir(&folder).expect("the recordings");
