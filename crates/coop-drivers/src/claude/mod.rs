@@ -102,8 +102,9 @@ pub(crate) struct Claude {
     last_prompt: String,
     /// The last message that was typed for it. One that it did not take is still in its input.
     typed: String,
-    /// What the status file said last, and what for it waits.
+    /// What the status file said last, when, and what for it waits.
     status: String,
+    status_at: u64,
     waiting_for: String,
     /// Whose status file it is.
     pid: Option<u64>,
@@ -158,6 +159,7 @@ impl Claude {
             last_prompt: String::new(),
             typed: String::new(),
             status: String::new(),
+            status_at: 0,
             waiting_for: String::new(),
             pid: None,
             logs: setup::logs(launch),
@@ -267,9 +269,10 @@ impl Driver for Claude {
     }
 
     /// The user's own hooks may yet send it back. The status file and the log tell when all have let it go, and over pipes
-    /// the protocol does.
+    /// the protocol does. But where the status file told of no work it will tell of no end.
     fn ends_on_stop(&self) -> bool {
-        self.runtime == Runtime::Pty && self.status.is_empty()
+        let is_silent = self.status.is_empty() || self.status == "idle" && self.status_at >= self.began_at;
+        self.runtime == Runtime::Pty && is_silent
     }
 
     fn start_reply(&self, _: StartSource, context: &str) -> Option<Value> {

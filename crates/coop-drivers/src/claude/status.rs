@@ -45,6 +45,7 @@ impl Claude {
             return signals;
         }
         let before = std::mem::replace(&mut self.status, status.to_owned());
+        self.status_at = updated_at;
         let waiting_for = file["waitingFor"].as_str().filter(|_| status == "waiting").unwrap_or_default();
         let had_dialog = std::mem::replace(&mut self.waiting_for, waiting_for.to_owned()) == DIALOG_OPEN;
         let detail = format!("the status file says {status}");

@@ -57,6 +57,18 @@ fn a_turn_is_over_when_all_hooks_have_let_it_end() {
     assert_eq!(mimic.describe(), "idle");
 }
 
+/// What is run with `!` may be over before the status file has told of it.
+#[test]
+fn where_no_work_was_told_its_end_is_that_of_the_hook() {
+    let mut mimic = working();
+    mimic.see(&hook("Stop", json!({})), 20_000);
+    mimic.see(&status("idle", 21_000), 21_000);
+    mimic.see(&hook("PreToolUse", json!({ "tool_name": "Bash" })), 30_000);
+    assert_eq!(mimic.describe(), "working: Bash");
+    mimic.see(&hook("Stop", json!({})), 31_000);
+    assert_eq!(mimic.describe(), "idle");
+}
+
 #[test]
 fn who_is_sent_back_and_then_interrupted_was_interrupted() {
     let mut mimic = working();

@@ -60,9 +60,11 @@ fn the_list(which: &Which, runtime: Runtime) {
     agent.nudge("six [[slow:60]]");
     let (status, body) = agent.post("/api/v1/agent/interrupt", &json!({}));
     assert_eq!((status, body), (200, json!({ "delivered": true })));
+    let ended = agent.event("the turn's end", |body| body["kind"] == "turn" && body["what"] == "ended");
+    assert_eq!(ended["outcome"], "interrupted");
     agent.state("idle");
-    let ended = agent.get("/api/v1/agent/explain");
-    assert_eq!(ended["state"]["state"], "idle");
+    let explained = agent.get("/api/v1/agent/explain");
+    assert_eq!(explained["state"]["state"], "idle");
 
     agent.nudge("seven [[err:529x2]]");
     agent.state("idle");
