@@ -13,6 +13,20 @@ use serde_json::{Value, json};
 
 use crate::tool::{COOP, LIMIT, Sidecar, coop};
 
+/// What hooks were told, in the folder the agent works in.
+const HOOKS: &str = ".hooks.jsonl";
+const EVENTS: [&str; 10] = [
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PermissionRequest",
+    "Stop",
+    "StopFailure",
+    "SubagentStop",
+    "Notification",
+    "PreCompact",
+];
 const KEY: &str = "sk-dummy-key-for-a-model-on-loopback";
 
 /// Which agent.
@@ -131,7 +145,9 @@ impl Agent {
         };
         let isolate = if set_up == SetUp::Isolated { &["--isolate"][..] } else { &[] };
         let fixed = ["--agent", "claude", "--runtime", runtime, "--log-level", "warn"];
-        let all = [&fixed[..], isolate, options, &["--"], &program, args].concat();
+        let recording = recording(&work);
+        let recorded: Vec<_> = recording.iter().map(String::as_str).collect();
+        let all = [&fixed[..], isolate, options, &["--"], &program, &recorded, args].concat();
         let sidecar = Sidecar::with(&all, |command| {
             let url = model.as_ref().map(|model| model.url.as_str());
             if set_up == SetUp::New {
@@ -287,6 +303,14 @@ impl Agent {
                 keep(file, body.as_str().map_or_else(|| body.to_string(), str::to_owned));
             }
         }
+        let sessions =
+            walk(&self.work).into_iter().filter(|path| path.parent().is_some_and(|dir| dir.ends_with("sessions")));
+        for (at, path) in sessions.enumerate() {
+            keep(&format!("status-{at}.json"), std::fs::read_to_string(path).unwrap_or_default());
+        }
+        if let Ok(hooks) = std::fs::read_to_string(self.work.join(HOOKS)) {
+            keep("hooks.jsonl", hooks);
+        }
         let _ = writeln!(std::io::stderr(), "what was seen is in {}", folder.display());
     }
 }
@@ -298,6 +322,23 @@ impl Drop for Agent {
         }
         let _ = std::fs::remove_dir_all(&self.work);
     }
+}
+
+/// Returns all files in a folder and those in it.
+fn walk(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let below = |path: PathBuf| if path.is_dir() { walk(&path) } else { vec![path] };
+    entries.flat_map(|entry| below(entry.path())).collect()
+}
+
+/// Returns settings by which all that hooks are told is kept, if `COOP_RECORD` is set: it takes time, so a test that fails
+/// is run again with it.
+fn recording(work: &Path) -> Option<String> {
+    std::env::var_os("COOP_RECORD")?;
+    let command = format!("{{ cat; echo; }} >>'{}'", work.join(HOOKS).display());
+    let hook = json!([{ "hooks": [{ "type": "command", "command": command }] }]);
+    let hooks: serde_json::Map<_, _> = EVENTS.iter().map(|event| ((*event).to_owned(), hook.clone())).collect();
+    Some(format!("--settings={}", json!({ "hooks": hooks })))
 }
 
 fn prepare<'a>(command: &'a mut Command, model: Option<&str>) -> &'a mut Command {
