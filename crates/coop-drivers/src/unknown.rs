@@ -71,7 +71,7 @@ impl Driver for Unknown {
         }
     }
 
-    fn deliver(&self, _: &str, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
+    fn deliver(&mut self, _: &str, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
         Err(no_driver())
     }
 
@@ -83,7 +83,7 @@ impl Driver for Unknown {
         Vec::new()
     }
 
-    fn stop_reply(&self, _: &StopReply) -> Option<Value> {
+    fn stop_reply(&mut self, _: &StopReply) -> Option<Value> {
         None
     }
 

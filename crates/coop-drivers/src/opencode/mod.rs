@@ -271,7 +271,7 @@ impl Driver for OpenCode {
         std::mem::take(&mut self.outbox)
     }
 
-    fn deliver(&self, text: &str, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
+    fn deliver(&mut self, text: &str, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
         self.reachable()?;
         Ok(self.deliver_steps(text))
     }
@@ -292,7 +292,7 @@ impl Driver for OpenCode {
         }
     }
 
-    fn stop_reply(&self, _: &StopReply) -> Option<Value> {
+    fn stop_reply(&mut self, _: &StopReply) -> Option<Value> {
         None
     }
 

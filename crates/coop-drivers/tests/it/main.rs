@@ -12,3 +12,4 @@ mod mimic;
 mod opencode;
 mod recordings;
 mod screens;
+mod status;

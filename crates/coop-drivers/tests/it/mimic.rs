@@ -4,7 +4,9 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use coop_api::{AgentState, Ask, AskChannel, AskId, AskKind, Evidence, EvidenceSource, Screen, TurnOutcome};
-use coop_drivers::{Arbiter, AskDraft, Driver, Known, Launch, Meaning, Observation, Reach, Rules, Runtime, Signal};
+use coop_drivers::{
+    Arbiter, AskDraft, Driver, Known, Launch, Meaning, Observation, Reach, Rules, Runtime, Signal, StopReply,
+};
 use serde_json::Value;
 
 use crate::screens::screen;
@@ -39,13 +41,15 @@ pub(crate) enum Seen {
     },
 }
 
-/// An agent's state as the session would have it. Nobody holds the agent back from ending its turn.
+/// An agent's state as the session would have it.
 pub(crate) struct Mimic {
     pub(crate) driver: Box<dyn Driver>,
     arbiter: Arbiter,
     open: Vec<(Ask, Reach)>,
     count: u64,
     is_hooked: bool,
+    /// Whether it is held back from ending its turn.
+    pub(crate) holds: bool,
     now: Instant,
 }
 
@@ -64,6 +68,7 @@ impl Mimic {
             open: Vec::new(),
             count: 0,
             is_hooked: false,
+            holds: false,
             now: any_time(),
         }
     }
@@ -133,9 +138,13 @@ impl Mimic {
                     |(_, reach): &(Ask, Reach)| matches!(reach, Reach::Control { request: of, .. } if of == request);
                 self.close(is_meant, evidence(signal));
             }
-            Meaning::StopWanted { unfinished: false, .. } => {
-                let idle = Meaning::Idle(TurnOutcome::Completed);
-                self.hear(&Signal::new(EvidenceSource::Hook, "Stop, and it may", idle));
+            Meaning::StopWanted { .. } if self.holds => {}
+            Meaning::StopWanted { unfinished, .. } => {
+                self.driver.stop_reply(&StopReply::Allow);
+                if !unfinished && self.driver.ends_on_stop() {
+                    let idle = Meaning::Idle(TurnOutcome::Completed);
+                    self.hear(&Signal::new(EvidenceSource::Hook, "Stop, and it may", idle));
+                }
             }
             Meaning::TurnBegan { .. } | Meaning::Idle(_) | Meaning::Blocked(_) => {
                 self.open.clear();

@@ -57,6 +57,8 @@ enum Failure {
     Unconfirmed,
     /// The screen did not show what it has to before the next key.
     NotShown,
+    /// The hook that asked has gone, so nothing was sent.
+    Gone,
     /// The agent said that it does not do it.
     Refused(String),
     /// The agent's server refused it, with this status; with none it could not be reached.
@@ -188,17 +190,19 @@ impl Performance {
         let is_proof = next.is_some_and(|what| {
             proves.contains(what)
                 && !(*what == Expected::AskGone && types(&self.steps))
-                && !(*what == Expected::Command && self.is_of_another(proof.prompt.as_deref()))
+                && !self.is_of_another(what, proof.prompt.as_deref())
         });
         if is_proof && self.proof.is_none() {
             self.proof = Some(proof);
         }
     }
 
-    /// Tells whether a command that ran is not the one that was sent: it may be an older one that is written down late.
-    fn is_of_another(&self, ran: Option<&str>) -> bool {
-        match (&self.purpose, ran) {
-            (Purpose::Nudge { text, .. }, Some(ran)) => !same_text(ran, text),
+    /// Tells whether what the agent took is not what was sent. A command may be an older one that is written down late, a
+    /// message one that a person sent. With it, the agent may have been told more that was in its input.
+    fn is_of_another(&self, what: &Expected, taken: Option<&str>) -> bool {
+        match (&self.purpose, what, taken) {
+            (Purpose::Nudge { text, .. }, Expected::Command, Some(ran)) => !same_text(ran, text),
+            (Purpose::Nudge { text, .. }, Expected::TurnBegan, Some(prompt)) => !plain(prompt).contains(&plain(text)),
             _ => false,
         }
     }
@@ -416,9 +420,9 @@ impl Agent {
                 Some(Step::Reply(value)) => {
                     let Purpose::Answer { ask, .. } = &performance.purpose else { continue };
                     if !self.answer_hook(&ask.id, value) {
-                        return Progress::Done(Err(Failure::Unconfirmed));
+                        return Progress::Done(Err(Failure::Gone));
                     }
-                    let detail = "the agent's hook took it".to_owned();
+                    let detail = "the agent's hook was given it".to_owned();
                     performance.proof = Some(Proof { detail, prompt: None, refused: None });
                 }
                 Some(Step::Expect { what, within, retry }) => {
@@ -468,9 +472,15 @@ impl Agent {
                         let why = format!("{} was answered already, or the agent moved on", ask.id);
                         Err(Error::new(ErrorCode::AlreadyAnswered, why))
                     }
+                    Err(Failure::Gone) => {
+                        let why = format!("the agent no longer waits for an answer to {}; nothing was sent", ask.id);
+                        Err(Error::new(ErrorCode::NoPrompt, why))
+                    }
                     Err(failure) => {
                         let why = match failure {
-                            Failure::Unconfirmed => "was answered, and nothing shows that the agent took it".to_owned(),
+                            Failure::Unconfirmed | Failure::Gone => {
+                                "was answered, and nothing shows that the agent took it".to_owned()
+                            }
                             Failure::NotShown => {
                                 "was not answered: the screen does not show what it should, so nothing more was typed"
                                     .to_owned()
@@ -487,7 +497,7 @@ impl Agent {
             Purpose::Interrupt { reply } | Purpose::Configure { reply } => {
                 let before = if proven > 0 { "; what was sent before it is done" } else { "" };
                 let failed = |failure| match failure {
-                    Failure::Unconfirmed | Failure::NotShown | Failure::Rejected(_) => {
+                    Failure::Unconfirmed | Failure::NotShown | Failure::Gone | Failure::Rejected(_) => {
                         let why = format!("it was sent, and nothing shows that the agent took it{before}");
                         Error::new(ErrorCode::Unconfirmed, why)
                     }
@@ -512,7 +522,7 @@ enum Progress {
 /// Says what was wrong with a delivery.
 fn reason(outcome: &Result<(), Failure>, prompt: Option<&str>, text: &str) -> Option<String> {
     match (outcome, prompt) {
-        (Err(Failure::Unconfirmed), _) => Some("unconfirmed".to_owned()),
+        (Err(Failure::Unconfirmed | Failure::Gone), _) => Some("unconfirmed".to_owned()),
         (Err(Failure::NotShown), _) => Some("not_shown".to_owned()),
         (Err(Failure::Rejected(_)), _) => Some("refused".to_owned()),
         (Err(Failure::Refused(_)), _) => Some("refused".to_owned()),
@@ -523,11 +533,12 @@ fn reason(outcome: &Result<(), Failure>, prompt: Option<&str>, text: &str) -> Op
     }
 }
 
-/// Agents trim what they are given and have one kind of line end, and control characters are not passed on.
 fn same_text(prompt: &str, text: &str) -> bool {
-    let plain = |text: &str| {
-        let text = text.replace("\r\n", "\n").replace('\r', "\n");
-        text.chars().filter(|c| !c.is_control() || *c == '\n').collect::<String>().trim().to_owned()
-    };
     plain(prompt) == plain(text)
+}
+
+/// Returns a text as agents take it: trimmed, with one kind of line end and without control characters.
+fn plain(text: &str) -> String {
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    text.chars().filter(|c| !c.is_control() || *c == '\n').collect::<String>().trim().to_owned()
 }

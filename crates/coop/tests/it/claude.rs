@@ -75,10 +75,12 @@ fn the_list(which: &Which, runtime: Runtime) {
     let stopped = Instant::now();
     let (status, body) = agent.post("/api/v1/agent/interrupt", &json!({}));
     assert_eq!((status, body), (200, json!({ "delivered": true })));
+    let ended = agent.event("the turn's end", |body| body["kind"] == "turn" && body["what"] == "ended");
+    assert_eq!(ended["outcome"], "interrupted");
     agent.state("idle");
     told("interrupt", stopped);
-    let ended = agent.get("/api/v1/agent/explain");
-    assert_eq!(ended["state"]["state"], "idle");
+    let explained = agent.get("/api/v1/agent/explain");
+    assert_eq!(explained["state"]["state"], "idle");
 
     let sent = Instant::now();
     agent.nudge("seven [[err:529x2]]");
@@ -110,7 +112,7 @@ fn the_list(which: &Which, runtime: Runtime) {
 
 /// Prints how long it took from a cause to the state that it led to.
 #[expect(clippy::print_stdout, reason = "a table is made of these lines")]
-fn tell(which: &Which, runtime: Runtime, case: &str, since: Instant) {
+pub(crate) fn tell(which: &Which, runtime: Runtime, case: &str, since: Instant) {
     let agent = match which {
         Which::Scripted => "sim claude",
         Which::Real(_) => "claude",

@@ -21,4 +21,5 @@ mod repository;
 mod runtimes;
 mod sidecar;
 mod tool;
+mod truth;
 mod unknown;
