@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(at("env -u A B=1 /bin/claude x"), Some(4));
         assert_eq!(at("npx -y @anthropic-ai/claude-code@2.1.197 hi"), Some(2));
         assert_eq!(at("pnpm dlx claude"), Some(2));
-        assert_eq!(at("timeout -k 5 60 nice -n 5 claude"), Some(7 - 1));
+        assert_eq!(at("timeout -k 5 60 nice -n 5 claude"), Some(7));
         assert_eq!(at("target/debug/coop sim claude -c"), Some(2));
         for other in ["bash -c claude", "vim claude", "coop sim model", "env", "npx claude-code-lookalike"] {
             assert_eq!(at(other), None, "{other}");
