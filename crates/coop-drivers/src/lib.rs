@@ -7,6 +7,8 @@ mod arbiter;
 mod artifact;
 mod claude;
 mod driver;
+mod fault;
+mod keys;
 mod program;
 mod registry;
 mod rules;

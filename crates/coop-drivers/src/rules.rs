@@ -10,6 +10,8 @@ const VERSION: u32 = 1;
 const BELOW_DIALOG: usize = 2;
 /// How many lines above the options belong to a dialog, at most.
 const HEADING: usize = 24;
+/// What stands at a list of which not all can be seen.
+const SCROLL: [&str; 2] = ["▲", "▼"];
 
 /// What belongs to an option stands below it, and this many columns in at least.
 const INDENT: usize = 4;
@@ -29,18 +31,39 @@ pub enum RuleError {
     /// It has a pattern that is none.
     #[error("a pattern of the screen rules is wrong: {0}")]
     Pattern(#[from] regex::Error),
+    /// It says nothing of where a dialog ends.
+    #[error("the screen rules need a \"hint\" below a dialog that has no \"frame\"")]
+    NoEnd,
 }
 
 /// What an agent's screen says.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    title_working: Option<Regex>,
+    titles: Vec<(TitleSays, Regex)>,
     prompt: Option<Regex>,
     working: Option<Regex>,
-    option: Regex,
-    hint: Regex,
+    dialog: Option<DialogRule>,
     asks: Vec<(AskKind, Regex)>,
     options: Vec<(OptionKind, Regex)>,
+}
+
+/// What a title says of the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TitleSays {
+    Working,
+    Idle,
+    /// It waits for somebody to decide.
+    Waiting,
+}
+
+/// What a dialog looks like.
+#[derive(Clone, Debug)]
+struct DialogRule {
+    option: Regex,
+    /// What stands below the options.
+    hint: Option<Regex>,
+    /// Whether it is drawn in a frame.
+    framed: bool,
 }
 
 /// Numbered options on a screen, one of them marked.
@@ -72,7 +95,7 @@ struct File {
     title: Title,
     #[serde(default)]
     screen: Marks,
-    dialog: DialogMarks,
+    dialog: Option<DialogMarks>,
     #[serde(default)]
     ask: Vec<AskRule>,
     #[serde(default)]
@@ -83,6 +106,8 @@ struct File {
 #[serde(default, deny_unknown_fields)]
 struct Title {
     working: Option<String>,
+    idle: Option<String>,
+    waiting: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -96,7 +121,9 @@ struct Marks {
 #[serde(deny_unknown_fields)]
 struct DialogMarks {
     option: String,
-    hint: String,
+    hint: Option<String>,
+    #[serde(default)]
+    frame: bool,
 }
 
 #[derive(Deserialize)]
@@ -123,12 +150,19 @@ impl Rules {
             return Err(RuleError::Version { found: file.version });
         }
         let pattern = |text: Option<String>| text.map(|text| Regex::new(&text)).transpose();
+        let titles = [
+            (TitleSays::Working, file.title.working),
+            (TitleSays::Idle, file.title.idle),
+            (TitleSays::Waiting, file.title.waiting),
+        ];
         Ok(Self {
-            title_working: pattern(file.title.working)?,
+            titles: titles
+                .into_iter()
+                .filter_map(|(says, text)| Some(Regex::new(&text?).map(|pattern| (says, pattern))))
+                .collect::<Result<_, _>>()?,
             prompt: pattern(file.screen.prompt)?,
             working: pattern(file.screen.working)?,
-            option: Regex::new(&file.dialog.option)?,
-            hint: Regex::new(&file.dialog.hint)?,
+            dialog: file.dialog.map(DialogRule::new).transpose()?,
             asks: file
                 .ask
                 .into_iter()
@@ -142,9 +176,9 @@ impl Rules {
         })
     }
 
-    /// Tells whether a title shows that the agent works; nothing if titles say nothing.
-    pub(crate) fn title_works(&self, title: &str) -> Option<bool> {
-        self.title_working.as_ref().map(|pattern| pattern.is_match(title))
+    /// Returns what a title says; nothing if it says nothing.
+    pub(crate) fn title(&self, title: &str) -> Option<TitleSays> {
+        self.titles.iter().find(|(_, pattern)| pattern.is_match(title)).map(|(says, _)| *says)
     }
 
     /// Tells whether a screen shows that the agent works.
@@ -159,17 +193,32 @@ impl Rules {
 
     /// Returns the dialog at the bottom of a screen.
     pub(crate) fn dialog(&self, lines: &[String]) -> Option<Dialog> {
-        let hint = lines.iter().rposition(|line| self.hint.is_match(line))?;
-        if lines[hint + 1..].iter().filter(|line| !line.trim().is_empty()).count() > BELOW_DIALOG {
+        let rule = self.dialog.as_ref()?;
+        if rule.framed {
+            let inside = frame(lines)?;
+            let end = match &rule.hint {
+                Some(hint) => inside.iter().rposition(|line| hint.is_match(line))?,
+                None => inside.len(),
+            };
+            return self.dialog_above(rule, &inside, end);
+        }
+        let hint = rule.hint.as_ref()?;
+        let end = lines.iter().rposition(|line| hint.is_match(line))?;
+        if lines[end + 1..].iter().filter(|line| !line.trim().is_empty()).count() > BELOW_DIALOG {
             return None;
         }
+        self.dialog_above(rule, lines, end)
+    }
+
+    /// Returns the dialog whose last row is above this one.
+    fn dialog_above(&self, rule: &DialogRule, lines: &[String], end: usize) -> Option<Dialog> {
         let mut options = Vec::new();
         let mut marked = 0;
-        let mut first = hint;
+        let mut first = end;
         // The numbers stand below each other; what looks like an option further in is text of one.
         let mut column = None;
-        for at in (hint.saturating_sub(HEADING)..hint).rev() {
-            let Some((numbered_at, found)) = self.numbered(&lines[at], column) else {
+        for at in (end.saturating_sub(HEADING)..end).rev() {
+            let Some((numbered_at, found)) = rule.numbered(&lines[at], column) else {
                 // Between two options stands only what belongs to one, or a line across.
                 if options.is_empty() || is_rule(&lines[at]) || indent(&lines[at]) >= INDENT {
                     continue;
@@ -179,7 +228,7 @@ impl Rules {
             column = Some(numbered_at);
             let number = found.name("number").and_then(|text| text.as_str().chars().next())?;
             let label = found.name("label").map_or("", |text| text.as_str()).to_owned();
-            let rest = self.rest(&lines[at + 1..hint], column);
+            let rest = rule.rest(&lines[at + 1..end], column);
             // A label that goes on in the next row may mean something else than its beginning.
             let whole = rest.as_ref().map_or_else(|| label.clone(), |rest| format!("{label} {rest}"));
             let kind = self.options.iter().find(|(_, pattern)| pattern.is_match(&whole)).map(|(kind, _)| *kind);
@@ -198,12 +247,22 @@ impl Rules {
         let top = lines[..first].iter().rposition(|line| is_rule(line)).map_or(0, |rule| rule + 1);
         let heading: Vec<_> = lines[top.max(first.saturating_sub(HEADING))..first]
             .iter()
-            .map(|line| line.trim().to_owned())
+            .map(|line| if rule.framed { unboxed(line) } else { line.trim() }.to_owned())
             .filter(|line| !line.is_empty())
             .collect();
         let text = heading.join("\n");
         let kind = self.asks.iter().find(|(_, pattern)| pattern.is_match(&text)).map(|(kind, _)| *kind)?;
         Some(Dialog { kind, heading, options })
+    }
+}
+
+impl DialogRule {
+    fn new(marks: DialogMarks) -> Result<Self, RuleError> {
+        if marks.hint.is_none() && !marks.frame {
+            return Err(RuleError::NoEnd);
+        }
+        let hint = marks.hint.map(|hint| Regex::new(&hint)).transpose()?;
+        Ok(Self { option: Regex::new(&marks.option)?, hint, framed: marks.frame })
     }
 
     /// Returns a row's option and the column of its number, which is that of the others.
@@ -215,7 +274,10 @@ impl Rules {
 
     /// Returns the text of the rows that belong to an option, of those below it.
     fn rest(&self, below: &[String], column: Option<usize>) -> Option<String> {
-        let is_other = |line: &str| line.trim().is_empty() || is_rule(line) || self.numbered(line, column).is_some();
+        let is_other = |line: &str| {
+            let text = line.trim();
+            text.is_empty() || SCROLL.contains(&text) || is_rule(line) || self.numbered(line, column).is_some()
+        };
         let rows: Vec<_> = below.iter().take_while(|line| !is_other(line)).map(|line| line.trim()).collect();
         (!rows.is_empty()).then(|| rows.join(" "))
     }
@@ -243,6 +305,35 @@ impl Dialog {
 /// Returns the rows of a screen.
 pub(crate) fn rows(screen: &Screen) -> Vec<String> {
     screen.lines.iter().map(|line| line.plain().to_owned()).collect()
+}
+
+/// Returns the rows inside the frame that ends a screen. Its top may be off the screen.
+pub(crate) fn frame(lines: &[String]) -> Option<Vec<String>> {
+    let bottom = lines.iter().rposition(|line| !line.trim().is_empty())?;
+    let edge = lines[bottom].trim();
+    if !edge.starts_with('╰') || !edge.ends_with('╯') {
+        return None;
+    }
+    let column = indent(&lines[bottom]);
+    let inside = |line: &String| {
+        let mut cells = line.chars().skip(column);
+        (cells.next() == Some('│')).then(|| cells.collect::<String>())
+    };
+    let mut rows: Vec<_> = lines[..bottom].iter().rev().map_while(inside).collect();
+    rows.reverse();
+    for row in &mut rows {
+        let kept = row.trim_end().trim_end_matches('│').trim_end().len();
+        row.truncate(kept);
+    }
+    Some(rows)
+}
+
+/// Returns the text of a row in a frame, without the frame that may be around it in turn.
+fn unboxed(line: &str) -> &str {
+    let text = line.trim();
+    let bare = text.strip_prefix('│').and_then(|rest| rest.strip_suffix('│')).unwrap_or(text).trim();
+    let is_edge = bare.starts_with(['╭', '╰']) && bare.ends_with(['╮', '╯']);
+    if is_edge || SCROLL.contains(&bare) { "" } else { bare }
 }
 
 /// Returns how far in a row's text begins; a row without text has none.

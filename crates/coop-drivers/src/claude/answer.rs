@@ -3,14 +3,11 @@
 use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind, Question, QuestionAnswer};
 use serde_json::{Map, Value, json};
 
-use crate::driver::{Expected, Refusal, Step};
+use crate::driver::{Refusal, Step};
 use crate::{AskDraft, Reach};
-use std::time::Duration;
 
 /// How long a preview is, in characters.
 const PREVIEW: usize = 200;
-/// How long the agent may take to show that it took an answer.
-const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// What somebody decided.
 #[derive(Clone, Debug, PartialEq)]
@@ -223,11 +220,6 @@ fn pick(options: &[AskOption], number: u32) -> Result<&AskOption, Refusal> {
     at.and_then(|at| options.get(at)).ok_or_else(|| {
         Refusal::NoSuchOption(format!("there is no option {number}; the agent offers {}", options.len()))
     })
-}
-
-/// Returns the step that waits for the agent to show that it took an answer.
-pub(super) fn taken() -> Step {
-    Step::Expect { what: Expected::AskGone, within: TAKEN_WITHIN, retry: None }
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 
 mod answer;
 mod content;
-mod fault;
 mod hooks;
 mod keys;
 mod log;
@@ -21,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::driver::{Driver, Launch, Observation, Refusal, Runtime, Setup, SetupError, Step, StopReply, View};
 use crate::registry::Known;
-use crate::rules::{Rules, rows};
+use crate::rules::{Rules, TitleSays, rows};
 use crate::{AskDraft, Meaning, Reach, Signal, StartSource};
 
 /// What can be done with it; the first only over pipes.
@@ -141,9 +140,11 @@ impl Claude {
 
     fn observe_title(&mut self, title: &str) -> Vec<Signal> {
         let detail = format!("the title is {title:?}");
-        match self.rules.title_works(title) {
-            Some(true) => vec![Signal::new(EvidenceSource::Title, detail, Meaning::Working { tool: None })],
-            Some(false) | None => Vec::new(),
+        match self.rules.title(title) {
+            Some(TitleSays::Working) => {
+                vec![Signal::new(EvidenceSource::Title, detail, Meaning::Working { tool: None })]
+            }
+            Some(TitleSays::Idle | TitleSays::Waiting) | None => Vec::new(),
         }
     }
 
@@ -158,7 +159,7 @@ impl Claude {
             }
         }
         let lines = rows(screen);
-        let dialog = self.rules.dialog(&lines).map(|dialog| keys::draft(&dialog));
+        let dialog = self.rules.dialog(&lines).map(|dialog| crate::keys::draft(&dialog));
         if dialog != self.on_screen {
             if self.on_screen.take().is_some() {
                 let meaning = Meaning::AskGone { about: None };
@@ -262,13 +263,13 @@ impl Driver for Claude {
         match reach {
             Reach::Hook { suggestions } => answer::by_hook(ask, answer, suggestions),
             Reach::Control { request, suggestions } => answer::by_control(ask, answer, request, suggestions),
-            Reach::Keys => keys::answer(&self.rules, ask, answer, view.screen),
+            Reach::Keys => keys::MANNERS.answer(&self.rules, ask, answer, view.screen),
         }
     }
 
     fn interrupt(&self, view: &View<'_>) -> Vec<Step> {
         match view.runtime {
-            Runtime::Pty | Runtime::Server => keys::interrupt(),
+            Runtime::Pty | Runtime::Server => crate::keys::interrupt(),
             Runtime::Pipe => stream::interrupt(),
         }
     }
