@@ -14,8 +14,10 @@ use tokio::sync::watch;
 use tower::ServiceExt;
 
 const RPCS: &[&str] = &[
-    "GetHealth", "GetScreen", "GetStatus", "SendInput", "SendKeys", "Resize", "SendSignal", "StreamOutput",
-    "StreamScreen", "GetAgentState", "Nudge", "Respond", "StreamState",
+    "GetHealth", "GetScreen", "GetDump", "GetStatus", "SendInput", "SendKeys", "Lock", "Resize", "SendSignal", "Restart",
+    "Shutdown", "StreamOutput", "StreamScreen", "GetAgentState", "Explain", "Nudge", "ListNudges", "CancelNudge",
+    "ListAsks", "Respond", "Interrupt", "Configure", "ResolveStop", "GetTranscript", "GetUsage", "StreamState",
+    "StreamEvents",
 ];
 
 struct Nobody;

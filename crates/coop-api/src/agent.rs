@@ -143,6 +143,8 @@ pub struct AgentReport {
     pub last_message: Option<String>,
     /// Messages that wait to be delivered.
     pub queue: Vec<Nudge>,
+    /// Whether it wants to end its turn and is held until somebody decides.
+    pub stop_held: bool,
     /// How it is run: `pty`, `pipe` or `server`.
     pub runtime: &'static str,
     /// What can be done with it; anything beyond gets [`crate::ErrorCode::Unsupported`].

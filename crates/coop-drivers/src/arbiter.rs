@@ -104,6 +104,7 @@ impl Arbiter {
                 self.enter(AgentState::Blocked { fault: fault.clone() }, evidence)
             }
             Meaning::Quiet => self.hear_quiet(evidence, now),
+            Meaning::Unclear => self.hear_nothing(evidence),
             Meaning::Session { .. }
             | Meaning::Started(_)
             | Meaning::Ask(_)
@@ -142,6 +143,13 @@ impl Arbiter {
             self.quiet = Some((now, evidence));
         }
         Verdict::Noted
+    }
+
+    fn hear_nothing(&mut self, evidence: Evidence) -> Verdict {
+        if !is_weak(self.best) {
+            return Verdict::Ignored("there are stronger sources to go by");
+        }
+        self.enter(AgentState::Unknown, evidence)
     }
 
     /// Notes that the agent asks something.

@@ -339,4 +339,7 @@ pub enum Refusal {
     /// This agent cannot do it, the way it is run.
     #[error("{0}")]
     Unsupported(String),
+    /// Nothing is known of the program.
+    #[error("{0}")]
+    NoDriver(String),
 }

@@ -40,7 +40,13 @@ pub(crate) struct Manners {
 
 /// Returns the ask for a dialog on the screen.
 pub(crate) fn draft(dialog: &Dialog) -> AskDraft {
-    let preview = dialog.heading.iter().rev().find(|line| line.ends_with('?')).or(dialog.heading.first());
+    let question = || dialog.heading.iter().rev().find(|line| line.ends_with('?'));
+    let preview = match dialog.kind {
+        // What is trusted says more than that it is asked.
+        AskKind::Setup => dialog.heading.iter().find(|line| line.starts_with(['/', '~'])).or_else(question),
+        AskKind::Permission | AskKind::Plan | AskKind::Question => question(),
+    };
+    let preview = preview.or(dialog.heading.first());
     AskDraft {
         kind: dialog.kind,
         tool: None,

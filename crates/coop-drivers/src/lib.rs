@@ -13,6 +13,7 @@ mod program;
 mod registry;
 mod rules;
 mod signal;
+mod unknown;
 
 pub use arbiter::{Arbiter, Change, Verdict};
 pub use artifact::artifact_kind;
@@ -23,3 +24,4 @@ pub use driver::{
 pub use registry::{KNOWN, Known};
 pub use rules::{RuleError, Rules};
 pub use signal::{AskDraft, Meaning, Reach, Signal, StartSource};
+pub use unknown::UNKNOWN;

@@ -19,6 +19,10 @@ pub struct Known {
     pub runtimes: &'static [Runtime],
     /// Variables of the environment that the driver wants to know.
     pub variables: &'static [&'static str],
+    /// Variables of the environment, each of which is a login.
+    pub keys: &'static [&'static str],
+    /// Files below the user's home, each of which is a login.
+    pub logins: &'static [&'static str],
     /// What its screens look like.
     pub rules: &'static str,
     /// Returns files that the driver wants to read before the agent is set up.

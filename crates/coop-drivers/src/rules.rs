@@ -42,6 +42,8 @@ pub struct Rules {
     titles: Vec<(TitleSays, Regex)>,
     prompt: Option<Regex>,
     working: Option<Regex>,
+    error: Option<Regex>,
+    /// Without it there are no dialogs.
     dialog: Option<DialogRule>,
     asks: Vec<(AskKind, Regex)>,
     options: Vec<(OptionKind, Regex)>,
@@ -115,6 +117,7 @@ struct Title {
 struct Marks {
     prompt: Option<String>,
     working: Option<String>,
+    error: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -162,6 +165,7 @@ impl Rules {
                 .collect::<Result<_, _>>()?,
             prompt: pattern(file.screen.prompt)?,
             working: pattern(file.screen.working)?,
+            error: pattern(file.screen.error)?,
             dialog: file.dialog.map(DialogRule::new).transpose()?,
             asks: file
                 .ask
@@ -189,6 +193,12 @@ impl Rules {
     /// Tells whether a screen shows the agent's prompt.
     pub(crate) fn shows_prompt(&self, lines: &[String]) -> bool {
         self.prompt.as_ref().is_some_and(|pattern| lines.iter().any(|line| pattern.is_match(line)))
+    }
+
+    /// Returns the line of a screen that shows an error.
+    pub(crate) fn error_line<'a>(&self, lines: &'a [String]) -> Option<&'a str> {
+        let pattern = self.error.as_ref()?;
+        lines.iter().rfind(|line| pattern.is_match(line)).map(|line| line.trim())
     }
 
     /// Returns the dialog at the bottom of a screen.

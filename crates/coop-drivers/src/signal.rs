@@ -49,6 +49,8 @@ pub enum Meaning {
     Idle(TurnOutcome),
     /// The agent may be waiting for a message: nothing says that it works.
     Quiet,
+    /// Nothing tells what the agent does.
+    Unclear,
     /// The agent asks something.
     Ask(Box<AskDraft>),
     /// What the agent asked is settled.
@@ -94,6 +96,7 @@ impl Meaning {
             Self::Working { .. } => "working",
             Self::Idle(_) => "idle",
             Self::Quiet => "quiet",
+            Self::Unclear => "unclear",
             Self::Ask(_) => "ask",
             Self::AskGone { .. } => "ask gone",
             Self::Blocked(_) => "blocked",

@@ -4,12 +4,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use coop_api::{
-    AgentId, AgentReport, Agents, Answer, Answered, Ask, Error, ErrorCode, Explanation, Health, History, HookCall,
-    Input, NudgeRequest, Receipt, Reply, Request, Screen, Status, UsageReport, WriterId, Written,
+    AgentId, AgentReport, Agents, Answer, Answered, Ask, Dump, Error, ErrorCode, Explanation, Health, History,
+    HookCall, Input, LockAction, NudgeRequest, Receipt, Reply, Request, Screen, Status, UsageReport, WriterId, Written,
 };
 use serde_json::Value;
 use subtle::ConstantTimeEq;
 use tokio_util::sync::CancellationToken;
+
+use crate::wire::LockedBody;
 
 /// What a server needs to know beside its agents.
 #[derive(Clone, Debug, Default)]
@@ -93,6 +95,16 @@ impl<A: Agents> App<A> {
         WriterId(self.writers.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// Returns the writer that a request names, or a new one.
+    pub(crate) fn writer(&self, named: Option<u64>) -> Result<WriterId, Error> {
+        match named {
+            None => Ok(self.new_writer()),
+            // One that has no name yet may be given to somebody else.
+            Some(named) if named < self.writers.load(Ordering::Relaxed) => Ok(WriterId(named)),
+            Some(named) => Err(Error::bad_request(format!("there is no writer {named}; take the lock first"))),
+        }
+    }
+
     pub(crate) fn ws_clients(&self) -> usize {
         self.ws_clients.load(Ordering::Relaxed)
     }
@@ -122,6 +134,20 @@ impl<A: Agents> App<A> {
 
     pub(crate) async fn history(&self, count: usize) -> Result<History, Error> {
         ask!(self, Request::History(count), Reply::History)
+    }
+
+    pub(crate) async fn dump(&self) -> Result<Dump, Error> {
+        ask!(self, Request::Dump, Reply::Dump)
+    }
+
+    /// Takes or gives back the lock for somebody without a connection to hold it by.
+    pub(crate) async fn lock(&self, action: LockAction, named: Option<u64>) -> Result<LockedBody, Error> {
+        if action == LockAction::Release && named.is_none() {
+            return Err(Error::bad_request("say which \"writer\" releases the lock"));
+        }
+        let writer = self.writer(named)?;
+        self.call(Request::Lock { writer, action }).await?;
+        Ok(LockedBody { held: action == LockAction::Acquire, writer: writer.0 })
     }
 
     pub(crate) async fn agent_state(&self) -> Result<AgentReport, Error> {

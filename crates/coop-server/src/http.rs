@@ -1,26 +1,27 @@
-//! The HTTP handlers.
+//! The HTTP handlers: here what is asked of the terminal and the child.
+
+mod agent;
 
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Request as HttpRequest, State};
+use axum::extract::{Request as HttpRequest, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
-use coop_api::{
-    Agents, Answer, Answered, Configure, Error, ErrorCode, Explanation, History, HookCall, Input, NudgeId, Offset,
-    Read, Receipt, Reply, Request, Screen, Signal, Size, UsageReport, Written,
-};
+use coop_api::{Agents, Error, ErrorCode, History, Input, Offset, Read, Reply, Request, Screen, Signal, Size, Written};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
+
+pub(crate) use self::agent::*;
 
 use crate::app::App;
 use crate::body::{Body, Params};
-use crate::error::{Failure, Undelivered};
+use crate::error::Failure;
 use crate::guard::is_grpc;
 use crate::wire::{
-    AgentBody, AsksBody, Delivered, Format, Gap, HealthBody, InputBody, KeysBody, Nothing, NudgeBody, NudgesBody,
-    OutputBody, ScreenBody, SignalBody, StatusBody, StopBody, text_lines, to_base64,
+    Delivered, DumpBody, Format, Gap, HealthBody, InputBody, KeysBody, LockBody, LockedBody, Nothing, OutputBody,
+    ScreenBody, SignalBody, StatusBody, text_lines, to_base64, typed,
 };
 
 type Shared<A> = State<Arc<App<A>>>;
@@ -96,6 +97,10 @@ fn push_line(text: &mut String, line: &str) {
     text.push('\n');
 }
 
+pub(crate) async fn dump<A: Agents>(State(app): Shared<A>) -> Result<Json<DumpBody>, Failure> {
+    Ok(Json((&app.dump().await?).into()))
+}
+
 #[derive(Deserialize)]
 pub(crate) struct OutputParams {
     offset: Option<Offset>,
@@ -138,29 +143,27 @@ pub(crate) async fn input<A: Agents>(
     State(app): Shared<A>,
     Body(body): Body<InputBody>,
 ) -> Result<Json<Written>, Failure> {
-    let InputBody { mut text, enter, paste } = body;
-    let input = if paste {
-        Input::Paste { text, enter }
-    } else {
-        if enter {
-            text.push('\r');
-        }
-        Input::Bytes(text.into())
-    };
-    Ok(Json(type_input(&app, input).await?))
+    let InputBody { text, enter, paste, writer } = body;
+    Ok(Json(type_input(&app, writer, typed(text, enter, paste)).await?))
 }
 
 pub(crate) async fn keys<A: Agents>(
     State(app): Shared<A>,
     Body(body): Body<KeysBody>,
 ) -> Result<Json<Written>, Failure> {
-    Ok(Json(type_input(&app, Input::Keys(body.keys)).await?))
+    Ok(Json(type_input(&app, body.writer, Input::Keys(body.keys)).await?))
 }
 
-/// Types as a writer of its own, who holds the terminal for just this input.
-pub(crate) async fn type_input<A: Agents>(app: &App<A>, input: Input) -> Result<Written, Error> {
-    let writer = app.new_writer();
-    app.write(writer, input).await
+/// Types as the writer that is named; without one as a writer of its own, who holds the terminal for just this input.
+pub(crate) async fn type_input<A: Agents>(app: &App<A>, writer: Option<u64>, input: Input) -> Result<Written, Error> {
+    app.write(app.writer(writer)?, input).await
+}
+
+pub(crate) async fn lock<A: Agents>(
+    State(app): Shared<A>,
+    Body(body): Body<LockBody>,
+) -> Result<Json<LockedBody>, Failure> {
+    Ok(Json(app.lock(body.action, body.writer).await?))
 }
 
 pub(crate) async fn resize<A: Agents>(State(app): Shared<A>, Body(size): Body<Size>) -> Result<Json<Size>, Failure> {
@@ -192,91 +195,6 @@ pub(crate) async fn shutdown<A: Agents>(
 fn done(reply: Result<Reply, Error>) -> Result<Json<Delivered>, Failure> {
     reply?;
     Ok(Json(Delivered { delivered: true }))
-}
-
-pub(crate) async fn agent_state<A: Agents>(State(app): Shared<A>) -> Result<Json<AgentBody>, Failure> {
-    let report = app.agent_state().await?;
-    Ok(Json(report.into()))
-}
-
-pub(crate) async fn explain<A: Agents>(State(app): Shared<A>) -> Result<Json<Explanation>, Failure> {
-    Ok(Json(app.explain().await?))
-}
-
-pub(crate) async fn nudge<A: Agents>(
-    State(app): Shared<A>,
-    Body(body): Body<NudgeBody>,
-) -> Result<Json<Receipt>, Undelivered> {
-    match app.nudge(body.into()).await {
-        Ok(receipt) => Ok(Json(receipt)),
-        Err(error) => Err(Undelivered::new(&app, error).await),
-    }
-}
-
-pub(crate) async fn nudges<A: Agents>(State(app): Shared<A>) -> Result<Json<NudgesBody>, Failure> {
-    let report = app.agent_state().await?;
-    Ok(Json(NudgesBody { nudges: report.queue }))
-}
-
-pub(crate) async fn cancel_nudge<A: Agents>(
-    State(app): Shared<A>,
-    Path(id): Path<String>,
-) -> Result<Json<Delivered>, Failure> {
-    done(app.call(Request::CancelNudge(NudgeId(id))).await)
-}
-
-pub(crate) async fn asks<A: Agents>(State(app): Shared<A>) -> Result<Json<AsksBody>, Failure> {
-    Ok(Json(AsksBody { asks: app.asks().await? }))
-}
-
-pub(crate) async fn respond<A: Agents>(
-    State(app): Shared<A>,
-    Body(answer): Body<Answer>,
-) -> Result<Json<Answered>, Undelivered> {
-    match app.respond(answer).await {
-        Ok(answered) => Ok(Json(answered)),
-        Err(error) => Err(Undelivered::new(&app, error).await),
-    }
-}
-
-pub(crate) async fn interrupt<A: Agents>(
-    State(app): Shared<A>,
-    Body(Nothing {}): Body<Nothing>,
-) -> Result<Json<Delivered>, Failure> {
-    done(app.call(Request::Interrupt).await)
-}
-
-pub(crate) async fn configure<A: Agents>(
-    State(app): Shared<A>,
-    Body(settings): Body<Configure>,
-) -> Result<Json<Delivered>, Failure> {
-    done(app.call(Request::Configure(settings)).await)
-}
-
-pub(crate) async fn resolve_stop<A: Agents>(
-    State(app): Shared<A>,
-    Body(body): Body<StopBody>,
-) -> Result<Json<Delivered>, Failure> {
-    done(app.call(Request::ResolveStop(body.into())).await)
-}
-
-/// Takes in what a hook reports. The answer is what the hook is to print, and may be long in coming.
-pub(crate) async fn hook<A: Agents>(
-    State(app): Shared<A>,
-    Path(event): Path<String>,
-    Body(payload): Body<Value>,
-) -> Result<Json<Value>, Failure> {
-    let printed = app.hook(HookCall { event, payload }).await?;
-    Ok(Json(printed.unwrap_or_else(|| json!({}))))
-}
-
-pub(crate) async fn transcript<A: Agents>(State(app): Shared<A>) -> Result<Response, Failure> {
-    let lines = app.transcript().await?;
-    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], lines).into_response())
-}
-
-pub(crate) async fn usage<A: Agents>(State(app): Shared<A>) -> Result<Json<UsageReport>, Failure> {
-    Ok(Json(app.usage().await?))
 }
 
 pub(crate) async fn openapi() -> Json<Value> {

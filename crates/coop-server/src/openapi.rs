@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use crate::error::mapping;
 use crate::routes::{ROUTES, Route};
 use crate::wire::{
-    AgentBody, AsksBody, Delivered, HealthBody, InputBody, KeysBody, NudgeBody, NudgesBody, OutputBody, ScreenBody,
-    SignalBody, StatusBody, StopBody,
+    AgentBody, AsksBody, Delivered, DumpBody, HealthBody, InputBody, KeysBody, LockBody, LockedBody, NudgeBody,
+    NudgesBody, OutputBody, ScreenBody, SignalBody, StatusBody, StopBody,
 };
 
 /// Returns the description.
@@ -20,9 +20,12 @@ pub fn document() -> Value {
     add::<HealthBody>(&mut generator);
     add::<StatusBody>(&mut generator);
     add::<ScreenBody>(&mut generator);
+    add::<DumpBody>(&mut generator);
     add::<OutputBody>(&mut generator);
     add::<InputBody>(&mut generator);
     add::<KeysBody>(&mut generator);
+    add::<LockBody>(&mut generator);
+    add::<LockedBody>(&mut generator);
     add::<SignalBody>(&mut generator);
     add::<NudgeBody>(&mut generator);
     add::<AgentBody>(&mut generator);

@@ -55,6 +55,10 @@ pub const ROUTES: &[Route] = &[
         ..route("GET", "/api/v1/screen/text", "Plain text screen")
     },
     Route {
+        response: Some("DumpBody"),
+        ..route("GET", "/api/v1/screen/dump", "The whole terminal as control sequences")
+    },
+    Route {
         response: Some("OutputBody"),
         query: &[
             ("offset", "integer", "where to begin; the oldest byte kept without it"),
@@ -76,6 +80,11 @@ pub const ROUTES: &[Route] = &[
         request: Some("KeysBody"),
         response: Some("Written"),
         ..route("POST", "/api/v1/input/keys", "Send key sequences")
+    },
+    Route {
+        request: Some("LockBody"),
+        response: Some("LockedBody"),
+        ..route("POST", "/api/v1/lock", "Take or give back the write lock")
     },
     Route { request: Some("Size"), response: Some("Size"), ..route("POST", "/api/v1/resize", "Resize terminal") },
     Route {
@@ -140,11 +149,13 @@ pub(crate) fn router<A: Agents>() -> Router<Arc<App<A>>> {
         .route("/api/v1/health", get(http::health))
         .route("/api/v1/screen", get(http::screen))
         .route("/api/v1/screen/text", get(http::screen_text))
+        .route("/api/v1/screen/dump", get(http::dump))
         .route("/api/v1/output", get(http::output))
         .route("/api/v1/status", get(http::status))
         .route("/api/v1/events", get(sse::events))
         .route("/api/v1/input", post(http::input))
         .route("/api/v1/input/keys", post(http::keys))
+        .route("/api/v1/lock", post(http::lock))
         .route("/api/v1/resize", post(http::resize))
         .route("/api/v1/signal", post(http::signal))
         .route("/api/v1/restart", post(http::restart))

@@ -6,7 +6,7 @@ use std::mem;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
-use coop_api::{AskId, Error, ErrorCode, Reply, Request};
+use coop_api::{AskId, Capability, Error, ErrorCode, Reply, Request};
 use coop_drivers::{Observation, Runtime, Say, StartSource, Watch};
 use coop_term::{Exit, SpawnError};
 use serde_json::Value;
@@ -241,6 +241,11 @@ impl Session {
         if exited && changes(&request) {
             return drop(reply.send(Err(Error::exited())));
         }
+        if let Some(needed) = needed(&request)
+            && !agent.can(needed)
+        {
+            return drop(reply.send(Err(agent.cannot(needed, no_driver))));
+        }
         let screen = self.screen.snapshot();
         let effects = match request {
             Request::Explain => return drop(reply.send(Ok(Reply::Explanation(agent.explain())))),
@@ -279,6 +284,19 @@ fn changes(request: &Request) -> bool {
         request,
         Request::Nudge(_) | Request::Respond(_) | Request::Interrupt | Request::Configure(_) | Request::ResolveStop(_)
     )
+}
+
+/// Returns what an agent must be able to do for a request.
+fn needed(request: &Request) -> Option<Capability> {
+    match request {
+        Request::Nudge(_) => Some(Capability::Nudge),
+        Request::Interrupt => Some(Capability::Interrupt),
+        Request::ResolveStop(_) => Some(Capability::StopGate),
+        Request::Usage => Some(Capability::Usage),
+        Request::Transcript => Some(Capability::Transcript),
+        // An agent is asked only about what it asked, and says itself which settings it has.
+        _ => None,
+    }
 }
 
 /// Reads the conversation, which may be long, beside everything else.

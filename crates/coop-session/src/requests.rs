@@ -198,6 +198,7 @@ impl Session {
             session_id: None,
             last_message: None,
             queue: Vec::new(),
+            stop_held: false,
             runtime: Runtime::Pty.as_str(),
             capabilities: Vec::new(),
             quiet_for: self.quiet_for(),

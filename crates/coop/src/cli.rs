@@ -73,6 +73,8 @@ pub(crate) enum Sub {
     Type(Type),
     /// Presses keys in an agent's terminal
     Keys(Keys),
+    /// Tells which agents are installed here, and what would not work
+    Doctor(Doctor),
     /// Runs a simulated agent, or a fake model server for real ones
     Sim(Sim),
     /// Passes on what an agent's hook is told (used by the hooks coop sets up)
@@ -186,6 +188,13 @@ impl From<RuntimeChoice> for Runtime {
             RuntimeChoice::Server => Self::Server,
         }
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

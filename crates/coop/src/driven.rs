@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use coop_drivers::{Known, Launch, Link, Rules, Runtime, Setup, Variables};
+use coop_drivers::{Known, Launch, Link, Rules, Runtime, Setup, UNKNOWN, Variables};
 use coop_session::{AgentOptions, Prepared};
 use coop_term::{Command, Streams};
 use serde_json::Value;
@@ -76,7 +76,12 @@ pub(crate) fn agent(
     command: &Command,
     hook_token: &str,
 ) -> anyhow::Result<Option<(AgentOptions, Folder)>> {
-    let Some((known, program_at)) = chosen.known else { return Ok(None) };
+    let (known, program_at) = match chosen.known {
+        Some(known) => known,
+        // What its screen looks like is all that is known of it.
+        None if config.rules.is_some() => (&UNKNOWN, 0),
+        None => return Ok(None),
+    };
     let folder = Folder(private(paths::runtime_dir()?.join(std::process::id().to_string()))?);
     let rules = match config.rules {
         Some(rules) => rules,

@@ -6,6 +6,7 @@ mod cli;
 mod client;
 mod command;
 mod config;
+mod doctor;
 mod driven;
 mod guard;
 mod hook;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
             Some(Sub::Screen(options)) => oneshot::screen(options).await,
             Some(Sub::Type(options)) => oneshot::type_text(options).await,
             Some(Sub::Keys(options)) => oneshot::keys(options).await,
+            Some(Sub::Doctor(options)) => doctor::run(options).await,
             Some(Sub::Sim(Sim { what })) => simulate(what).await,
             Some(Sub::Hook { .. } | Sub::Guard { .. }) => Ok(0),
             Some(Sub::Bridge(options)) => Ok(bridge::run(options.target()?).await?),

@@ -25,6 +25,8 @@ pub fn generate(folder: &Path) -> io::Result<()> {
         .build_transport(false)
         .out_dir(folder)
         .bytes(".coop.v1.OutputChunk.data")
+        .bytes(".coop.v1.GetDumpResponse.data")
+        .bytes(".coop.v1.GetTranscriptResponse.lines")
         .compile_fds(compiler.file_descriptor_set())
 }
 

@@ -8,6 +8,8 @@ use crate::{AskDraft, Reach};
 
 /// How long a preview is, in characters.
 const PREVIEW: usize = 200;
+/// Titles of plans that say nothing of what is planned.
+const PLAN_TITLES: [&str; 4] = ["plan", "the plan", "my plan", "implementation plan"];
 
 /// What somebody decided.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,12 +84,27 @@ fn question(value: &Value) -> Option<Question> {
 }
 
 fn preview(tool: &str, input: &Value) -> String {
-    let telling = ["command", "file_path", "notebook_path", "url", "query", "pattern", "plan", "description", "prompt"];
+    let telling = ["command", "file_path", "notebook_path", "url", "query", "pattern", "description", "prompt"];
     let question = input["questions"][0]["question"].as_str();
     let text = question.or_else(|| telling.iter().find_map(|key| input[*key].as_str()));
-    let text = text.map_or_else(|| format!("{tool} {input}"), str::to_owned);
-    let line = text.trim().lines().next().unwrap_or_default();
+    let line = match (input["plan"].as_str(), text) {
+        (Some(plan), _) => plan_line(plan).to_owned(),
+        (None, Some(text)) => text.trim().lines().next().unwrap_or_default().to_owned(),
+        (None, None) => format!("{tool} {input}"),
+    };
     line.chars().take(PREVIEW).collect()
+}
+
+/// Returns the first line of a plan that says something of it, without the marks of a heading.
+fn plan_line(plan: &str) -> &str {
+    let lines = || plan.lines().map(str::trim).filter(|line| line.contains(char::is_alphanumeric));
+    let says_something = |line: &&str| {
+        let title = line.trim_matches(|c: char| c.is_whitespace() || matches!(c, '#' | '*' | ':'));
+        let is_section = line.starts_with('#') && !title.contains(char::is_whitespace);
+        !is_section && !PLAN_TITLES.iter().any(|known| title.eq_ignore_ascii_case(known))
+    };
+    let line = lines().find(says_something).or_else(|| lines().next()).unwrap_or_default();
+    line.trim_start_matches('#').trim_start()
 }
 
 /// Returns the steps that answer the hook which waits.
@@ -294,5 +311,20 @@ mod tests {
         let denied = Ok(json!({ "behavior": "deny", "message": "smaller steps" }));
         assert_eq!(reply(&ask, r#"{"text":"smaller steps"}"#), denied);
         assert_eq!(reply(&ask, r#"{"accept":false,"text":"smaller steps"}"#), denied);
+    }
+    #[test]
+    fn a_plan_is_shown_by_what_it_plans() {
+        for (plan, shown) in [
+            ("# Plan\n\n1. Do the first thing\n2. Do the second thing\n", "1. Do the first thing"),
+            ("\n# Implementation plan\n---\n## Context\nLogins time out.\n", "Logins time out."),
+            ("## Add a login page\n\n1. A form\n", "Add a login page"),
+            ("**Plan:**\n- move the file", "- move the file"),
+            ("# Plan: move the file\n", "Plan: move the file"),
+            // Better little than nothing.
+            ("# Plan\n", "Plan"),
+            ("", ""),
+        ] {
+            assert_eq!(preview("ExitPlanMode", &json!({ "plan": plan })), shown);
+        }
     }
 }

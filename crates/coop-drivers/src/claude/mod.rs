@@ -49,6 +49,8 @@ pub(crate) const KNOWN: Known = Known {
     tested: ("2.1.197", "2.1.197"),
     runtimes: &[Runtime::Pty, Runtime::Pipe],
     variables: &[setup::CONFIG_DIR, setup::API_KEY],
+    keys: &[setup::API_KEY, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
+    logins: &[".claude/.credentials.json"],
     rules: include_str!("../../rules/claude.toml"),
     reads: setup::reads,
     new: |rules, launch| Box::new(Claude::new(rules, launch)),

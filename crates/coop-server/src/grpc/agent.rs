@@ -1,8 +1,9 @@
 //! What is known of the agent, as messages.
 
 use coop_api::{
-    AgentReport, Answer, Answered, AskId, Error, Event, EventBody, Explanation, Receipt, UsageReport, When,
+    AgentReport, Answer, Answered, Ask, AskId, Error, Event, EventBody, Explanation, Nudge, Receipt, UsageReport, When,
 };
+use serde::Serialize;
 
 use super::proto::*;
 use crate::wire::PromptBody;
@@ -20,8 +21,43 @@ impl From<AgentReport> for GetAgentStateResponse {
             evidence: report.evidence.detail,
             session_id: report.session_id,
             last_message: report.last_message,
+            name: report.state.short_name().into(),
+            since: report.since,
+            detail_json: json(&report.state),
+            queue: report.queue.into_iter().map(Into::into).collect(),
+            stop_held: report.stop_held,
         }
     }
+}
+
+/// Returns what has no message of its own. These types have no maps and no failing fields.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+impl From<Nudge> for QueuedNudge {
+    fn from(nudge: Nudge) -> Self {
+        Self {
+            id: nudge.id.0,
+            preview: nudge.preview,
+            bytes: nudge.bytes as u64,
+            when_idle: nudge.when == When::Idle,
+            since: nudge.since,
+            under_way: nudge.under_way,
+        }
+    }
+}
+
+pub(super) fn nudges(queue: Vec<Nudge>) -> ListNudgesResponse {
+    ListNudgesResponse { nudges: queue.into_iter().map(Into::into).collect() }
+}
+
+pub(super) fn asks(asks: &[Ask]) -> ListAsksResponse {
+    ListAsksResponse { asks_json: asks.iter().map(json).collect() }
+}
+
+pub(super) fn event(event: &Event) -> AgentEvent {
+    AgentEvent { seq: event.seq.0, kind: event.body.kind().into(), json: json(event) }
 }
 
 impl From<PromptBody> for PromptContext {

@@ -20,6 +20,8 @@ pub struct GetScreenRequest {
     pub format: i32,
     #[prost(bool, tag = "2")]
     pub include_cursor: bool,
+    #[prost(uint32, tag = "3")]
+    pub scrollback: u32,
 }
 /// Nested message and enum types in `GetScreenRequest`.
 pub mod get_screen_request {
@@ -74,6 +76,8 @@ pub struct GetScreenResponse {
     pub cursor: ::core::option::Option<CursorPosition>,
     #[prost(uint64, tag = "6")]
     pub sequence: u64,
+    #[prost(string, repeated, tag = "7")]
+    pub scrollback: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CursorPosition {
@@ -81,6 +85,19 @@ pub struct CursorPosition {
     pub row: i32,
     #[prost(int32, tag = "2")]
     pub col: i32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetDumpRequest {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetDumpResponse {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub data: ::prost::bytes::Bytes,
+    #[prost(uint64, tag = "2")]
+    pub offset: u64,
+    #[prost(int32, tag = "3")]
+    pub cols: i32,
+    #[prost(int32, tag = "4")]
+    pub rows: i32,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetStatusRequest {}
@@ -111,6 +128,10 @@ pub struct SendInputRequest {
     pub text: ::prost::alloc::string::String,
     #[prost(bool, tag = "2")]
     pub enter: bool,
+    #[prost(bool, tag = "3")]
+    pub paste: bool,
+    #[prost(uint64, optional, tag = "4")]
+    pub writer: ::core::option::Option<u64>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SendInputResponse {
@@ -123,6 +144,8 @@ pub struct SendInputResponse {
 pub struct SendKeysRequest {
     #[prost(string, repeated, tag = "1")]
     pub keys: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(uint64, optional, tag = "2")]
+    pub writer: ::core::option::Option<u64>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SendKeysResponse {
@@ -130,6 +153,59 @@ pub struct SendKeysResponse {
     pub bytes_written: i32,
     #[prost(int32, tag = "2")]
     pub queued: i32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LockRequest {
+    #[prost(enumeration = "lock_request::Action", tag = "1")]
+    pub action: i32,
+    #[prost(uint64, optional, tag = "2")]
+    pub writer: ::core::option::Option<u64>,
+}
+/// Nested message and enum types in `LockRequest`.
+pub mod lock_request {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Action {
+        Acquire = 0,
+        Release = 1,
+    }
+    impl Action {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Acquire => "ACQUIRE",
+                Self::Release => "RELEASE",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "ACQUIRE" => Some(Self::Acquire),
+                "RELEASE" => Some(Self::Release),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LockResponse {
+    #[prost(bool, tag = "1")]
+    pub held: bool,
+    #[prost(uint64, tag = "2")]
+    pub writer: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ResizeRequest {
@@ -155,6 +231,14 @@ pub struct SendSignalResponse {
     #[prost(bool, tag = "1")]
     pub delivered: bool,
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RestartRequest {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RestartResponse {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ShutdownRequest {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ShutdownResponse {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StreamOutputRequest {
     #[prost(uint64, tag = "1")]
@@ -229,6 +313,16 @@ pub struct GetAgentStateResponse {
     pub session_id: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(string, optional, tag = "10")]
     pub last_message: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, tag = "11")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "12")]
+    pub since: ::prost::alloc::string::String,
+    #[prost(string, tag = "13")]
+    pub detail_json: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "14")]
+    pub queue: ::prost::alloc::vec::Vec<QueuedNudge>,
+    #[prost(bool, tag = "15")]
+    pub stop_held: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NudgeRequest {
@@ -349,6 +443,28 @@ pub struct ListAsksResponse {
     #[prost(string, repeated, tag = "1")]
     pub asks_json: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListNudgesRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListNudgesResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub nudges: ::prost::alloc::vec::Vec<QueuedNudge>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QueuedNudge {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub preview: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "3")]
+    pub bytes: u64,
+    #[prost(bool, tag = "4")]
+    pub when_idle: bool,
+    #[prost(string, tag = "5")]
+    pub since: ::prost::alloc::string::String,
+    #[prost(bool, tag = "6")]
+    pub under_way: bool,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CancelNudgeRequest {
     #[prost(string, tag = "1")]
@@ -360,6 +476,15 @@ pub struct CancelNudgeResponse {}
 pub struct InterruptRequest {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct InterruptResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ConfigureRequest {
+    #[prost(string, optional, tag = "1")]
+    pub mode: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "2")]
+    pub model: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ConfigureResponse {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ResolveStopRequest {
     #[prost(bool, tag = "1")]
@@ -373,8 +498,8 @@ pub struct ResolveStopResponse {}
 pub struct GetTranscriptRequest {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetTranscriptResponse {
-    #[prost(bytes = "vec", tag = "1")]
-    pub lines: ::prost::alloc::vec::Vec<u8>,
+    #[prost(bytes = "bytes", tag = "1")]
+    pub lines: ::prost::bytes::Bytes,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetUsageRequest {}
@@ -414,10 +539,6 @@ pub struct AgentEvent {
     #[prost(string, tag = "3")]
     pub json: ::prost::alloc::string::String,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ShutdownRequest {}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ShutdownResponse {}
 /// Generated client implementations.
 pub mod coop_client {
     #![allow(
@@ -540,6 +661,27 @@ pub mod coop_client {
             req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "GetScreen"));
             self.inner.unary(req, path, codec).await
         }
+        pub async fn get_dump(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetDumpRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetDumpResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/coop.v1.Coop/GetDump");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "GetDump"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn get_status(
             &mut self,
             request: impl tonic::IntoRequest<super::GetStatusRequest>,
@@ -603,6 +745,24 @@ pub mod coop_client {
             req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "SendKeys"));
             self.inner.unary(req, path, codec).await
         }
+        pub async fn lock(
+            &mut self,
+            request: impl tonic::IntoRequest<super::LockRequest>,
+        ) -> std::result::Result<tonic::Response<super::LockResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/coop.v1.Coop/Lock");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "Lock"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn resize(
             &mut self,
             request: impl tonic::IntoRequest<super::ResizeRequest>,
@@ -640,6 +800,48 @@ pub mod coop_client {
             let path = http::uri::PathAndQuery::from_static("/coop.v1.Coop/SendSignal");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "SendSignal"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn restart(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RestartRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RestartResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/coop.v1.Coop/Restart");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "Restart"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn shutdown(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ShutdownRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ShutdownResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/coop.v1.Coop/Shutdown");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "Shutdown"));
             self.inner.unary(req, path, codec).await
         }
         pub async fn stream_output(
@@ -814,6 +1016,27 @@ pub mod coop_client {
             req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "ListAsks"));
             self.inner.unary(req, path, codec).await
         }
+        pub async fn list_nudges(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListNudgesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListNudgesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/coop.v1.Coop/ListNudges");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "ListNudges"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn cancel_nudge(
             &mut self,
             request: impl tonic::IntoRequest<super::CancelNudgeRequest>,
@@ -854,6 +1077,27 @@ pub mod coop_client {
             let path = http::uri::PathAndQuery::from_static("/coop.v1.Coop/Interrupt");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "Interrupt"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn configure(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ConfigureRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ConfigureResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/coop.v1.Coop/Configure");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "Configure"));
             self.inner.unary(req, path, codec).await
         }
         pub async fn resolve_stop(
@@ -945,27 +1189,6 @@ pub mod coop_client {
             req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "StreamEvents"));
             self.inner.server_streaming(req, path, codec).await
         }
-        pub async fn shutdown(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ShutdownRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ShutdownResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/coop.v1.Coop/Shutdown");
-            let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("coop.v1.Coop", "Shutdown"));
-            self.inner.unary(req, path, codec).await
-        }
     }
 }
 /// Generated server implementations.
@@ -995,6 +1218,10 @@ pub mod coop_server {
             tonic::Response<super::GetScreenResponse>,
             tonic::Status,
         >;
+        async fn get_dump(
+            &self,
+            request: tonic::Request<super::GetDumpRequest>,
+        ) -> std::result::Result<tonic::Response<super::GetDumpResponse>, tonic::Status>;
         async fn get_status(
             &self,
             request: tonic::Request<super::GetStatusRequest>,
@@ -1016,6 +1243,10 @@ pub mod coop_server {
             tonic::Response<super::SendKeysResponse>,
             tonic::Status,
         >;
+        async fn lock(
+            &self,
+            request: tonic::Request<super::LockRequest>,
+        ) -> std::result::Result<tonic::Response<super::LockResponse>, tonic::Status>;
         async fn resize(
             &self,
             request: tonic::Request<super::ResizeRequest>,
@@ -1025,6 +1256,17 @@ pub mod coop_server {
             request: tonic::Request<super::SendSignalRequest>,
         ) -> std::result::Result<
             tonic::Response<super::SendSignalResponse>,
+            tonic::Status,
+        >;
+        async fn restart(
+            &self,
+            request: tonic::Request<super::RestartRequest>,
+        ) -> std::result::Result<tonic::Response<super::RestartResponse>, tonic::Status>;
+        async fn shutdown(
+            &self,
+            request: tonic::Request<super::ShutdownRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ShutdownResponse>,
             tonic::Status,
         >;
         /// Server streaming response type for the StreamOutput method.
@@ -1092,6 +1334,13 @@ pub mod coop_server {
             tonic::Response<super::ListAsksResponse>,
             tonic::Status,
         >;
+        async fn list_nudges(
+            &self,
+            request: tonic::Request<super::ListNudgesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListNudgesResponse>,
+            tonic::Status,
+        >;
         async fn cancel_nudge(
             &self,
             request: tonic::Request<super::CancelNudgeRequest>,
@@ -1104,6 +1353,13 @@ pub mod coop_server {
             request: tonic::Request<super::InterruptRequest>,
         ) -> std::result::Result<
             tonic::Response<super::InterruptResponse>,
+            tonic::Status,
+        >;
+        async fn configure(
+            &self,
+            request: tonic::Request<super::ConfigureRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ConfigureResponse>,
             tonic::Status,
         >;
         async fn resolve_stop(
@@ -1138,13 +1394,6 @@ pub mod coop_server {
             request: tonic::Request<super::StreamEventsRequest>,
         ) -> std::result::Result<
             tonic::Response<Self::StreamEventsStream>,
-            tonic::Status,
-        >;
-        async fn shutdown(
-            &self,
-            request: tonic::Request<super::ShutdownRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ShutdownResponse>,
             tonic::Status,
         >;
     }
@@ -1310,6 +1559,49 @@ pub mod coop_server {
                     };
                     Box::pin(fut)
                 }
+                "/coop.v1.Coop/GetDump" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetDumpSvc<T: Coop>(pub Arc<T>);
+                    impl<T: Coop> tonic::server::UnaryService<super::GetDumpRequest>
+                    for GetDumpSvc<T> {
+                        type Response = super::GetDumpResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetDumpRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coop>::get_dump(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetDumpSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/coop.v1.Coop/GetStatus" => {
                     #[allow(non_camel_case_types)]
                     struct GetStatusSvc<T: Coop>(pub Arc<T>);
@@ -1439,6 +1731,49 @@ pub mod coop_server {
                     };
                     Box::pin(fut)
                 }
+                "/coop.v1.Coop/Lock" => {
+                    #[allow(non_camel_case_types)]
+                    struct LockSvc<T: Coop>(pub Arc<T>);
+                    impl<T: Coop> tonic::server::UnaryService<super::LockRequest>
+                    for LockSvc<T> {
+                        type Response = super::LockResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::LockRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coop>::lock(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = LockSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/coop.v1.Coop/Resize" => {
                     #[allow(non_camel_case_types)]
                     struct ResizeSvc<T: Coop>(pub Arc<T>);
@@ -1510,6 +1845,92 @@ pub mod coop_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = SendSignalSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/coop.v1.Coop/Restart" => {
+                    #[allow(non_camel_case_types)]
+                    struct RestartSvc<T: Coop>(pub Arc<T>);
+                    impl<T: Coop> tonic::server::UnaryService<super::RestartRequest>
+                    for RestartSvc<T> {
+                        type Response = super::RestartResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RestartRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coop>::restart(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RestartSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/coop.v1.Coop/Shutdown" => {
+                    #[allow(non_camel_case_types)]
+                    struct ShutdownSvc<T: Coop>(pub Arc<T>);
+                    impl<T: Coop> tonic::server::UnaryService<super::ShutdownRequest>
+                    for ShutdownSvc<T> {
+                        type Response = super::ShutdownResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ShutdownRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coop>::shutdown(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ShutdownSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -1880,6 +2301,49 @@ pub mod coop_server {
                     };
                     Box::pin(fut)
                 }
+                "/coop.v1.Coop/ListNudges" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListNudgesSvc<T: Coop>(pub Arc<T>);
+                    impl<T: Coop> tonic::server::UnaryService<super::ListNudgesRequest>
+                    for ListNudgesSvc<T> {
+                        type Response = super::ListNudgesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListNudgesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coop>::list_nudges(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListNudgesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/coop.v1.Coop/CancelNudge" => {
                     #[allow(non_camel_case_types)]
                     struct CancelNudgeSvc<T: Coop>(pub Arc<T>);
@@ -1951,6 +2415,49 @@ pub mod coop_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = InterruptSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/coop.v1.Coop/Configure" => {
+                    #[allow(non_camel_case_types)]
+                    struct ConfigureSvc<T: Coop>(pub Arc<T>);
+                    impl<T: Coop> tonic::server::UnaryService<super::ConfigureRequest>
+                    for ConfigureSvc<T> {
+                        type Response = super::ConfigureResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ConfigureRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Coop>::configure(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ConfigureSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -2139,49 +2646,6 @@ pub mod coop_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/coop.v1.Coop/Shutdown" => {
-                    #[allow(non_camel_case_types)]
-                    struct ShutdownSvc<T: Coop>(pub Arc<T>);
-                    impl<T: Coop> tonic::server::UnaryService<super::ShutdownRequest>
-                    for ShutdownSvc<T> {
-                        type Response = super::ShutdownResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::ShutdownRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Coop>::shutdown(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = ShutdownSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -79,6 +79,8 @@ pub(crate) struct AgentBody {
     last_message: Option<String>,
     /// Messages that wait to be delivered.
     queue: Vec<Nudge>,
+    /// Whether it wants to end its turn and is held until `/stop/resolve` decides.
+    stop_held: bool,
     /// How it is run: `pty`, `pipe` or `server`.
     runtime: &'static str,
     /// What can be done with it; anything beyond gets `UNSUPPORTED`.
@@ -104,6 +106,7 @@ impl From<AgentReport> for AgentBody {
             session_id: report.session_id,
             last_message: report.last_message,
             queue: report.queue,
+            stop_held: report.stop_held,
             runtime: report.runtime,
             capabilities: report.capabilities,
             quiet_secs: report.quiet_for.as_secs_f32(),

@@ -1,9 +1,9 @@
 //! What a client tells a WebSocket.
 
-use coop_api::{Offset, Size};
+use coop_api::{Configure, NudgeId, Offset, Size};
 use serde::Deserialize;
 
-use super::{NudgeBody, StopBody};
+use super::{NudgeBody, SignalBody, StopBody};
 
 /// What a client tells a WebSocket.
 #[derive(Deserialize)]
@@ -11,6 +11,10 @@ use super::{NudgeBody, StopBody};
 pub(crate) enum ClientMessage {
     Input {
         text: String,
+        #[serde(default)]
+        enter: bool,
+        #[serde(default)]
+        paste: bool,
         #[serde(default)]
         id: Option<u64>,
     },
@@ -24,22 +28,37 @@ pub(crate) enum ClientMessage {
         #[serde(default)]
         id: Option<u64>,
     },
-    Resize(Size),
-    ScreenRequest {},
-    StateRequest {},
-    Nudge(NudgeBody),
-    Respond(coop_api::Answer),
-    Interrupt {},
-    StopResolve(StopBody),
-    AsksRequest {},
-    ExplainRequest {},
-    UsageRequest {},
-    Replay {
-        offset: Offset,
-    },
     Lock {
         action: coop_api::LockAction,
     },
+    Resize(Size),
+    Signal(SignalBody),
+    Restart {},
+    Shutdown {},
+    HealthRequest {},
+    StatusRequest {},
+    ScreenRequest {
+        /// How many lines that scrolled off to give too.
+        #[serde(default)]
+        scrollback: usize,
+    },
+    Replay {
+        offset: Offset,
+    },
+    StateRequest {},
+    ExplainRequest {},
+    Nudge(NudgeBody),
+    NudgesRequest {},
+    NudgeCancel {
+        id: NudgeId,
+    },
+    AsksRequest {},
+    Respond(coop_api::Answer),
+    Interrupt {},
+    Configure(Configure),
+    StopResolve(StopBody),
+    TranscriptRequest {},
+    UsageRequest {},
     Auth {
         token: String,
     },
@@ -52,21 +71,37 @@ impl ClientMessage {
     pub(crate) fn id(&self) -> Option<u64> {
         match self {
             Self::Input { id, .. } | Self::InputRaw { id, .. } | Self::Keys { id, .. } => *id,
-            Self::Resize(_)
-            | Self::ScreenRequest {}
+            Self::Lock { .. }
+            | Self::Resize(_)
+            | Self::Signal(_)
+            | Self::Restart {}
+            | Self::Shutdown {}
+            | Self::HealthRequest {}
+            | Self::StatusRequest {}
+            | Self::ScreenRequest { .. }
+            | Self::Replay { .. }
             | Self::StateRequest {}
+            | Self::ExplainRequest {}
             | Self::Nudge(_)
+            | Self::NudgesRequest {}
+            | Self::NudgeCancel { .. }
+            | Self::AsksRequest {}
             | Self::Respond(_)
             | Self::Interrupt {}
+            | Self::Configure(_)
             | Self::StopResolve(_)
-            | Self::AsksRequest {}
-            | Self::ExplainRequest {}
+            | Self::TranscriptRequest {}
             | Self::UsageRequest {}
-            | Self::Replay { .. }
-            | Self::Lock { .. }
             | Self::Auth { .. }
             | Self::Ping {}
             | Self::Pong {} => None,
         }
+    }
+    /// Tells whether it is for the child itself, which must run.
+    pub(crate) fn needs_child(&self) -> bool {
+        matches!(
+            self,
+            Self::Input { .. } | Self::InputRaw { .. } | Self::Keys { .. } | Self::Resize(_) | Self::Signal(_)
+        )
     }
 }

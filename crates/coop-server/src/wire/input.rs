@@ -1,5 +1,6 @@
 //! What is typed, and what is done to the child.
 
+use coop_api::{Input, LockAction};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,19 @@ pub(crate) struct InputBody {
     /// Whether to send it as a paste: in brackets if the child asked for that, and without control characters.
     #[serde(default)]
     pub(crate) paste: bool,
+    /// Who types, as `/api/v1/lock` named them.
+    pub(crate) writer: Option<u64>,
+}
+
+/// Returns text as something typed: as it is, or as a paste.
+pub(crate) fn typed(mut text: String, enter: bool, paste: bool) -> Input {
+    if paste {
+        return Input::Paste { text, enter };
+    }
+    if enter {
+        text.push('\r');
+    }
+    Input::Bytes(text.into())
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -21,6 +35,25 @@ pub(crate) struct InputBody {
 pub(crate) struct KeysBody {
     /// Key names, such as `Enter`, `Ctrl-C` or `F5`.
     pub(crate) keys: Vec<String>,
+    /// Who types, as `/api/v1/lock` named them.
+    pub(crate) writer: Option<u64>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LockBody {
+    /// `acquire` or `release`.
+    pub(crate) action: LockAction,
+    /// Who asks; a new writer is named without it.
+    pub(crate) writer: Option<u64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct LockedBody {
+    /// Whether this writer holds it now.
+    pub(crate) held: bool,
+    /// To be given with what is typed, and to release it.
+    pub(crate) writer: u64,
 }
 
 #[derive(Deserialize, JsonSchema)]

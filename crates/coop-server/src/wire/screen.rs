@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use coop_api::{Cursor, Line, Modes, Offset, Screen, Seq};
+use coop_api::{Cursor, Dump, Line, Modes, Offset, Screen, Seq};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::to_base64;
 
 /// How a screen's rows are given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -74,6 +76,23 @@ pub(crate) fn text_lines(screen: &Screen) -> Vec<String> {
 
 pub(crate) fn ansi_lines(screen: &Screen) -> Vec<String> {
     screen.lines.iter().map(|line| line.ansi()).collect()
+}
+
+/// The whole terminal as control sequences.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DumpBody {
+    /// What makes a fresh terminal show the same, in base64. It begins with a reset.
+    data: String,
+    /// How much of the child's output is in it; go on there.
+    offset: Offset,
+    cols: u16,
+    rows: u16,
+}
+
+impl From<&Dump> for DumpBody {
+    fn from(dump: &Dump) -> Self {
+        Self { data: to_base64(&dump.data), offset: dump.offset, cols: dump.size.cols(), rows: dump.size.rows() }
+    }
 }
 
 #[derive(Serialize, JsonSchema)]

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use coop_api::{
-    AgentState, Cursor, Error, ErrorCode, Event, EventBody, Evidence, Lifecycle, Offset, Receipt, Screen, Seq,
+    AgentState, Cursor, Error, ErrorCode, Event, EventBody, Evidence, Lifecycle, Line, Offset, Receipt, Screen, Seq,
 };
 use serde::Serialize;
 
-use super::{AgentBody, AsksBody, PromptBody, text_lines, to_base64};
+use super::{AgentBody, AsksBody, DumpBody, HealthBody, NudgesBody, PromptBody, StatusBody, text_lines, to_base64};
 
 /// What a WebSocket tells its client.
 #[derive(Serialize)]
@@ -23,12 +23,7 @@ pub(crate) enum ServerMessage {
         to: Offset,
     },
     /// The whole terminal as control sequences; output goes on at `offset`.
-    Resync {
-        data: String,
-        offset: Offset,
-        cols: u16,
-        rows: u16,
-    },
+    Resync(DumpBody),
     Screen {
         lines: Vec<String>,
         cols: u16,
@@ -37,7 +32,12 @@ pub(crate) enum ServerMessage {
         cursor: Cursor,
         seq: Seq,
         title: Arc<str>,
+        /// The lines above it, oldest first, to those who asked for some.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        scrollback: Vec<String>,
     },
+    Health(HealthBody),
+    Status(StatusBody),
     StateChange(Transition),
     /// The same in the shorter words.
     Transition(Transition),
@@ -54,6 +54,11 @@ pub(crate) enum ServerMessage {
     /// The agent's state, to those who asked.
     State(Box<AgentBody>),
     Asks(AsksBody),
+    Nudges(NudgesBody),
+    /// The conversation so far, in the agent's own lines.
+    Transcript {
+        lines: String,
+    },
     Explanation(coop_api::Explanation),
     Usage(coop_api::UsageReport),
     /// What was asked is done.
@@ -164,7 +169,7 @@ impl ServerMessage {
         Self::Output { data: to_base64(data), offset }
     }
 
-    pub(crate) fn screen(screen: &Screen) -> Self {
+    pub(crate) fn screen(screen: &Screen, scrollback: &[Line]) -> Self {
         Self::Screen {
             lines: text_lines(screen),
             cols: screen.size.cols(),
@@ -173,6 +178,7 @@ impl ServerMessage {
             cursor: screen.cursor,
             seq: screen.seq,
             title: Arc::clone(&screen.title),
+            scrollback: scrollback.iter().map(|line| line.plain().to_owned()).collect(),
         }
     }
 

@@ -8,7 +8,7 @@ use coop_api::{Chunk, Error, Event, EventBody, Offset, Screen, Seq};
 use serde::Deserialize;
 
 use crate::follow::{From, Item, Output, Wants};
-use crate::wire::{ServerMessage, Spelling, event_message, to_base64};
+use crate::wire::{ServerMessage, Spelling, event_message};
 
 /// The query of an upgrade.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -103,12 +103,7 @@ pub(crate) fn frame(item: &Item, telling: Telling) -> Option<Message> {
         Item::Output { chunk, part } if telling.binary => Message::Binary(binary_chunk(chunk, part)),
         Item::Output { chunk, part } => Message::Text(text_chunk(chunk, part)),
         Item::Gap { from, to } => text(&ServerMessage::Gap { from: *from, to: *to }),
-        Item::Resync(dump) => text(&ServerMessage::Resync {
-            data: to_base64(&dump.data),
-            offset: dump.offset,
-            cols: dump.size.cols(),
-            rows: dump.size.rows(),
-        }),
+        Item::Resync(dump) => text(&ServerMessage::Resync(dump.into())),
         Item::Screen(screen) => Message::Text(screen_text(screen)),
         Item::Event(event) => return event_frame(event, telling),
         Item::Lagged { from, to } => text(&ServerMessage::Lagged { from: *from, to: *to }),
@@ -136,7 +131,7 @@ fn event_frame(event: &Event, telling: Telling) -> Option<Message> {
 }
 
 pub(crate) fn screen_text(screen: &Screen) -> Utf8Bytes {
-    screen.message.get_or_make(|| encode(&ServerMessage::screen(screen)))
+    screen.message.get_or_make(|| encode(&ServerMessage::screen(screen, &[])))
 }
 
 fn text_chunk(chunk: &Chunk, part: &Range<usize>) -> Utf8Bytes {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::ws::{Message, WebSocket};
-use coop_api::{Agents, Error, Input, Request, WriterId};
+use coop_api::{Agents, Error, History, Input, Request, Signal, WriterId};
 use futures_util::StreamExt;
 use futures_util::stream::SplitStream;
 use serde_json::Value;
@@ -12,12 +12,12 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 use tokio_tungstenite::tungstenite;
 
-use super::message::text;
+use super::message::{screen_text, text};
 use super::writer::Order;
 use crate::app::App;
 use crate::body::is_object;
 use crate::error::mapping;
-use crate::wire::{AsksBody, ClientMessage, ServerMessage, from_base64};
+use crate::wire::{AsksBody, ClientMessage, HealthBody, NudgesBody, ServerMessage, StatusBody, from_base64, typed};
 
 /// A client silent for this long is asked whether it still lives; silent for as long again, it is taken for dead.
 const PING_AFTER: Duration = Duration::from_secs(30);
@@ -46,7 +46,7 @@ pub(super) async fn run<A: Agents>(
         };
         asked = false;
         deadline = Instant::now() + PING_AFTER;
-        let mut id = None;
+        let (mut id, mut needs_child) = (None, true);
         let order = match message {
             Message::Text(json) if !is_object(json.as_bytes()) => {
                 Err(Error::bad_request("the message must be a JSON object, such as {\"type\":\"ping\"}"))
@@ -54,6 +54,7 @@ pub(super) async fn run<A: Agents>(
             Message::Text(json) => match serde_json::from_str(&json) {
                 Ok(message) => {
                     id = ClientMessage::id(&message);
+                    needs_child = ClientMessage::needs_child(&message);
                     handle(&app, message, writer).await
                 }
                 Err(error) => {
@@ -69,7 +70,8 @@ pub(super) async fn run<A: Agents>(
         let order = match order {
             Ok(Some(order)) => order,
             Ok(None) => continue,
-            Err(error) => match mapping(error.code).close {
+            // Without a child there is nothing to stay for; that something else is not ready is no reason to go.
+            Err(error) => match mapping(error.code).close.filter(|_| needs_child) {
                 Some(code) => Order::Close(code, error.message),
                 None => Order::Send(text(&ServerMessage::failed(error, id))),
             },
@@ -98,43 +100,69 @@ async fn refuse(error: axum::Error, orders: &mpsc::Sender<Order>) {
 }
 
 async fn handle<A: Agents>(app: &App<A>, message: ClientMessage, writer: WriterId) -> Result<Option<Order>, Error> {
-    let answer = match message {
-        ClientMessage::Input { text, id } => return write(app, writer, Input::Bytes(text.into()), id).await,
+    let request = match message {
+        ClientMessage::Input { text, enter, paste, id } => {
+            return write(app, writer, typed(text, enter, paste), id).await;
+        }
         ClientMessage::InputRaw { data, id } => return write(app, writer, Input::Bytes(from_base64(&data)?), id).await,
         ClientMessage::Keys { keys, id } => return write(app, writer, Input::Keys(keys), id).await,
+        ClientMessage::Lock { action } => {
+            app.call(Request::Lock { writer, action }).await?;
+            return say(ServerMessage::Lock { held: action == coop_api::LockAction::Acquire });
+        }
         ClientMessage::Resize(size) => {
             app.call(Request::Resize(size)).await?;
             return Ok(None);
         }
-        ClientMessage::ScreenRequest {} => {
+        ClientMessage::HealthRequest {} => {
+            return say(ServerMessage::Health(HealthBody::new(app.health().await?, app.ws_clients())));
+        }
+        ClientMessage::StatusRequest {} => {
+            return say(ServerMessage::Status(StatusBody::new(app.status().await?, app.ws_clients())));
+        }
+        ClientMessage::ScreenRequest { scrollback: 0 } => {
             let screen = app.screen().await?;
-            return Ok(Some(Order::Send(Message::Text(super::message::screen_text(&screen)))));
+            return Ok(Some(Order::Send(Message::Text(screen_text(&screen)))));
         }
-        ClientMessage::StateRequest {} => ServerMessage::State(Box::new(app.agent_state().await?.into())),
-        ClientMessage::Nudge(nudge) => ServerMessage::Receipt(app.nudge(nudge.into()).await?),
-        ClientMessage::Respond(answer) => ServerMessage::Answered(app.respond(answer).await?),
-        ClientMessage::Interrupt {} => {
-            app.call(Request::Interrupt).await?;
-            ServerMessage::Done
+        ClientMessage::ScreenRequest { scrollback } => {
+            let History { lines, screen } = app.history(scrollback).await?;
+            return say(ServerMessage::screen(&screen, &lines));
         }
-        ClientMessage::StopResolve(body) => {
-            app.call(Request::ResolveStop(body.into())).await?;
-            ServerMessage::Done
-        }
-        ClientMessage::AsksRequest {} => ServerMessage::Asks(AsksBody { asks: app.asks().await? }),
-        ClientMessage::ExplainRequest {} => ServerMessage::Explanation(app.explain().await?),
-        ClientMessage::UsageRequest {} => ServerMessage::Usage(app.usage().await?),
         ClientMessage::Replay { offset } => return Ok(Some(Order::Replay(offset))),
-        ClientMessage::Lock { action } => {
-            app.call(Request::Lock { writer, action }).await?;
-            ServerMessage::Lock { held: action == coop_api::LockAction::Acquire }
+        ClientMessage::StateRequest {} => {
+            return say(ServerMessage::State(Box::new(app.agent_state().await?.into())));
         }
+        ClientMessage::ExplainRequest {} => return say(ServerMessage::Explanation(app.explain().await?)),
+        ClientMessage::Nudge(nudge) => return say(ServerMessage::Receipt(app.nudge(nudge.into()).await?)),
+        ClientMessage::NudgesRequest {} => {
+            return say(ServerMessage::Nudges(NudgesBody { nudges: app.agent_state().await?.queue }));
+        }
+        ClientMessage::AsksRequest {} => return say(ServerMessage::Asks(AsksBody { asks: app.asks().await? })),
+        ClientMessage::Respond(answer) => return say(ServerMessage::Answered(app.respond(answer).await?)),
+        ClientMessage::TranscriptRequest {} => {
+            // JSON is UTF-8; only the line that is just being written may be cut within a character.
+            let lines = String::from_utf8_lossy(&app.transcript().await?).into_owned();
+            return say(ServerMessage::Transcript { lines });
+        }
+        ClientMessage::UsageRequest {} => return say(ServerMessage::Usage(app.usage().await?)),
         // It has been let in already.
-        ClientMessage::Auth { .. } => ServerMessage::Auth { ok: true },
-        ClientMessage::Ping {} => ServerMessage::Pong,
+        ClientMessage::Auth { .. } => return say(ServerMessage::Auth { ok: true }),
+        ClientMessage::Ping {} => return say(ServerMessage::Pong),
         ClientMessage::Pong {} => return Ok(None),
+        ClientMessage::Signal(body) => Request::Signal(Signal::parse(&body.signal)?),
+        ClientMessage::Restart {} => Request::Restart,
+        ClientMessage::Shutdown {} => Request::Shutdown,
+        ClientMessage::NudgeCancel { id } => Request::CancelNudge(id),
+        ClientMessage::Interrupt {} => Request::Interrupt,
+        ClientMessage::Configure(settings) => Request::Configure(settings),
+        ClientMessage::StopResolve(body) => Request::ResolveStop(body.into()),
     };
-    Ok(Some(Order::Send(text(&answer))))
+    app.call(request).await?;
+    say(ServerMessage::Done)
+}
+
+fn say(message: ServerMessage) -> Result<Option<Order>, Error> {
+    Ok(Some(Order::Send(text(&message))))
 }
 
 async fn write<A: Agents>(

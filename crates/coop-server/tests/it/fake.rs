@@ -136,6 +136,12 @@ impl Fake {
         self.happen(EventBody::Lifecycle(Lifecycle::Exited { code: Some(code), signal: None }));
     }
 
+    /// Starts another child, as after a restart.
+    pub(crate) fn start_again(&self, pid: u32) {
+        self.state.pulse.send_modify(|pulse| pulse.ended = false);
+        self.happen(EventBody::Lifecycle(Lifecycle::Started { pid }));
+    }
+
     fn answer(&self, request: Request) -> Result<Reply, Error> {
         Ok(match request {
             Request::Health => Reply::Health(Health {
@@ -204,20 +210,12 @@ impl Fake {
                 session_id: Some("s-1".into()),
                 last_message: None,
                 queue: vec![nudge()],
+                stop_held: true,
                 runtime: "pty",
                 capabilities: Vec::new(),
                 quiet_for: std::time::Duration::ZERO,
             })),
-            Request::Nudge(_) => Reply::Receipt(Receipt {
-                id: NudgeId("nudge-1".into()),
-                delivered: true,
-                queued: false,
-                confirmed_by: Some("a hook".into()),
-                attempts: 1,
-                ms: 5,
-                state_before: "waiting_for_input".into(),
-                reason: None,
-            }),
+            Request::Nudge(nudge) => Reply::Receipt(receipt(nudge.message != UNCONFIRMED)),
             Request::Respond(_) => Reply::Answered(Answered {
                 delivered: true,
                 ask: AskId("ask-1".into()),
@@ -245,6 +243,22 @@ impl Fake {
             }
             Request::Resize(_) | Request::Signal(_) | Request::Restart | Request::Shutdown => Reply::Done,
         })
+    }
+}
+
+/// A message that the agent never shows to have taken.
+pub(crate) const UNCONFIRMED: &str = "/clear";
+
+fn receipt(delivered: bool) -> Receipt {
+    Receipt {
+        id: NudgeId("nudge-1".into()),
+        delivered,
+        queued: false,
+        confirmed_by: delivered.then(|| "a hook".into()),
+        attempts: 1,
+        ms: 5,
+        state_before: "waiting_for_input".into(),
+        reason: (!delivered).then(|| "unconfirmed".into()),
     }
 }
 
@@ -337,9 +351,13 @@ pub(crate) struct Live {
 
 impl Live {
     pub(crate) async fn start(token: Option<&str>) -> Self {
-        let fake = Fake::new();
         let token = token.map(|token| Token::new(token).expect("a token"));
-        let server = Server::new(fake.clone(), Config { token, ..Config::default() });
+        Self::with(Config { token, ..Config::default() }).await
+    }
+
+    pub(crate) async fn with(config: Config) -> Self {
+        let fake = Fake::new();
+        let server = Server::new(fake.clone(), config);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound").to_string();
         server.listen(Listener::Tcp(listener), Surface::Api);

@@ -117,6 +117,7 @@ async fn every_http_route_asks_the_port_and_answers_as_the_seed_says() {
             "keys [\"Escape\", \"Enter\", \"Ctrl-C\"]",
             json!({"bytes_written":3}),
         ),
+        ("GET", "/api/v1/screen/dump", json!(null), "dump", json!({"data":"G2NkdW1w","offset":5,"cols":200,"rows":50})),
         ("POST", "/api/v1/resize", json!({"cols":100,"rows":40}), "resize 100x40", json!({"cols":100,"rows":40})),
         ("POST", "/api/v1/signal", json!({"signal":"SIGINT"}), "signal SIGINT", json!({"delivered":true})),
         ("POST", "/api/v1/signal", json!({"signal":"term"}), "signal SIGTERM", json!({"delivered":true})),
@@ -181,6 +182,7 @@ async fn every_http_route_asks_the_port_and_answers_as_the_seed_says() {
             (status, body["state"].as_str(), body["detection_tier"].as_str()),
             (StatusCode::OK, Some("unknown"), Some("none"))
         );
+        assert_eq!(body["stop_held"], true);
     }
     let (_, text) = http(&live, "GET", "/api/v1/screen", json!(null)).await;
     assert_eq!(
@@ -241,7 +243,7 @@ async fn every_failure_has_its_code_on_every_transport() {
         live.fake.fail(Some(Error::new(*code, "why")));
         let (told, body) = http(&live, "POST", "/api/v1/input", json!({"text":"x"})).await;
         assert_eq!((told.as_u16(), body), (*status, json!({"error":{"code":code.as_str(),"message":"why"}})));
-        let refused = client.send_input(proto::SendInputRequest { text: "x".into(), enter: false }).await;
+        let refused = client.send_input(proto::SendInputRequest { text: "x".into(), ..Default::default() }).await;
         assert_eq!(
             refused.map(|_| ()).map_err(|status| (status.code(), status.message().to_owned())),
             Err((*grpc, "why".into()))
@@ -290,6 +292,8 @@ async fn every_websocket_message_asks_the_port_and_is_answered() {
             "bytes x",
             Some(json!({"type":"written","id":5,"bytes_written":1,"queued":0})),
         ),
+        (json!({"type":"input","text":"x","enter":true}), "bytes x\\r", None),
+        (json!({"type":"input","text":"x","enter":true,"paste":true}), "paste x true", None),
         (json!({"type":"input_raw","data":"aGk="}), "bytes hi", None),
         (json!({"type":"keys","keys":["Escape"]}), "keys [\"Escape\"]", None),
         (json!({"type":"resize","cols":90,"rows":30}), "resize 90x30", None),
@@ -299,6 +303,16 @@ async fn every_websocket_message_asks_the_port_and_is_answered() {
         (json!({"type":"respond","text":"Redis"}), "respond None None Some(\"Redis\")", Some(answered)),
         (json!({"type":"interrupt"}), "interrupt", Some(json!({"type":"done"}))),
         (json!({"type":"stop_resolve"}), "stop Allow", Some(json!({"type":"done"}))),
+        (json!({"type":"signal","signal":"int"}), "signal SIGINT", Some(json!({"type":"done"}))),
+        (json!({"type":"restart"}), "restart", Some(json!({"type":"done"}))),
+        (json!({"type":"shutdown"}), "shutdown", Some(json!({"type":"done"}))),
+        (json!({"type":"nudge_cancel","id":"nudge-2"}), "cancel nudge-2", Some(json!({"type":"done"}))),
+        (json!({"type":"configure","mode":"plan"}), "configure Some(\"plan\") None", Some(json!({"type":"done"}))),
+        (
+            json!({"type":"transcript_request"}),
+            "transcript",
+            Some(json!({"type":"transcript","lines":"{\"type\":\"user\"}\n"})),
+        ),
         (json!({"type":"lock","action":"acquire"}), "lock Acquire", Some(json!({"type":"lock","held":true}))),
         (json!({"type":"lock","action":"release"}), "lock Release", Some(json!({"type":"lock","held":false}))),
         (json!({"type":"auth","token":"any"}), "", Some(json!({"type":"auth","ok":true}))),
@@ -321,7 +335,10 @@ async fn every_websocket_message_asks_the_port_and_is_answered() {
         (&json!("screen"), &json!(["$ secret", ""]), &json!(42))
     );
     for (request, kind, field) in [
-        ("state_request", "state", "state"),
+        ("health_request", "health", "status"),
+        ("status_request", "status", "bytes_read"),
+        ("state_request", "state", "stop_held"),
+        ("nudges_request", "nudges", "nudges"),
         ("asks_request", "asks", "asks"),
         ("explain_request", "explanation", "signals"),
         ("usage_request", "usage", "total"),
@@ -363,8 +380,11 @@ async fn every_rpc_asks_the_port_and_is_answered() {
             ws_clients: 0
         }
     );
-    let screen =
-        client.get_screen(GetScreenRequest { format: 1, include_cursor: true }).await.expect("it answers").into_inner();
+    let screen = client
+        .get_screen(GetScreenRequest { format: 1, include_cursor: true, scrollback: 0 })
+        .await
+        .expect("it answers")
+        .into_inner();
     assert_eq!(
         (screen.lines, screen.cursor, screen.sequence),
         (vec!["$ secret".to_owned(), String::new()], Some(CursorPosition { row: 0, col: 8 }), 42)
@@ -372,16 +392,18 @@ async fn every_rpc_asks_the_port_and_is_answered() {
     let status = client.get_status(GetStatusRequest {}).await.expect("it answers").into_inner();
     assert_eq!((status.state.as_str(), status.bytes_read, status.bytes_written), ("running", 10, 20));
     let written = client
-        .send_input(SendInputRequest { text: "hello".into(), enter: true })
+        .send_input(SendInputRequest { text: "hello".into(), enter: true, ..Default::default() })
         .await
         .expect("it answers")
         .into_inner();
     assert_eq!(written, SendInputResponse { bytes_written: 6, queued: 0 });
-    client.send_keys(SendKeysRequest { keys: vec!["Enter".into()] }).await.expect("it answers");
+    client.send_keys(SendKeysRequest { keys: vec!["Enter".into()], writer: None }).await.expect("it answers");
     client.resize(ResizeRequest { cols: 90, rows: 30 }).await.expect("it answers");
     client.send_signal(SendSignalRequest { signal: "SIGINT".into() }).await.expect("it answers");
     let state = client.get_agent_state(GetAgentStateRequest {}).await.expect("it answers").into_inner();
     assert_eq!((state.state.as_str(), state.detection_tier.as_str()), ("unknown", "none"));
+    assert_eq!((state.name.as_str(), state.detail_json.as_str()), ("unknown", r#"{"state":"unknown"}"#));
+    assert_eq!((state.queue.len(), state.stop_held), (1, true));
     client.nudge(NudgeRequest { message: "go".into(), when_idle: true, wait: false }).await.expect("it answers");
     client
         .respond(RespondRequest { accept: Some(false), text: Some("no".into()), ..RespondRequest::default() })
@@ -410,7 +432,7 @@ async fn every_rpc_asks_the_port_and_is_answered() {
     client.interrupt(InterruptRequest {}).await.expect("it answers");
     client.resolve_stop(ResolveStopRequest { block: true, reason: "more".into() }).await.expect("it answers");
     let lines = client.get_transcript(GetTranscriptRequest {}).await.expect("it answers").into_inner().lines;
-    assert_eq!(lines, b"{\"type\":\"user\"}\n");
+    assert_eq!(lines, &b"{\"type\":\"user\"}\n"[..]);
     assert_eq!(client.get_usage(GetUsageRequest {}).await.expect("it answers").into_inner().requests, 2);
     client.shutdown(ShutdownRequest {}).await.expect("it answers");
     assert_eq!(
@@ -435,8 +457,7 @@ async fn every_rpc_asks_the_port_and_is_answered() {
     live.fake.exit(3);
     let event = timeout(LIMIT, states.message()).await.expect("in time").expect("no error").expect("an event");
     assert_eq!((event.prev.as_str(), event.next.as_str()), ("unknown", "exited"));
-    // Streams end with the child.
-    assert_eq!(timeout(LIMIT, states.message()).await.expect("in time").expect("no error"), None);
+    // Streams of output end with the child.
     assert_eq!(timeout(LIMIT, output.message()).await.expect("in time").expect("no error"), None);
     let mut late = client.stream_output(StreamOutputRequest { from_offset: 1 }).await.expect("it answers").into_inner();
     let chunk = timeout(LIMIT, late.message()).await.expect("in time").expect("no error").expect("a chunk");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use coop_api::{EventBody, Lifecycle, Size};
+use coop_api::{Error, ErrorCode, EventBody, Lifecycle, Size};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
@@ -224,4 +224,20 @@ async fn an_event_number_from_another_life_replays_everything() {
     live.fake.happen(EventBody::Lifecycle(Lifecycle::Started { pid: 7 }));
     let mut socket = connect(&live, "mode=state&after=4711").await;
     assert_eq!(next_json(&mut socket).await, json!({"type":"started","pid":7}));
+}
+
+/// That there is no conversation yet, or that a restart is under way, is no reason to lose the connection.
+#[tokio::test]
+async fn only_a_missing_child_ends_the_connection() {
+    let live = Live::start(None).await;
+    let mut socket = connect(&live, "mode=state").await;
+    live.fake.fail(Some(Error::new(ErrorCode::NotReady, "not yet")));
+    for kind in ["transcript_request", "restart"] {
+        socket.send(Message::text(json!({ "type": kind }).to_string())).await.expect("it is open");
+        let told = next_json(&mut socket).await;
+        assert_eq!(told, json!({"type":"error","code":"NOT_READY","message":"not yet"}), "{kind}");
+    }
+    socket.send(Message::text(r#"{"type":"signal","signal":"SIGINT"}"#)).await.expect("it is open");
+    let Message::Close(Some(frame)) = next(&mut socket).await else { panic!("it was not closed") };
+    assert_eq!(u16::from(frame.code), 4503);
 }

@@ -247,6 +247,10 @@ impl Agent {
                 }
                 Error::new(ErrorCode::NoPrompt, format!("there is no {id}; see GET /api/v1/agent/asks"))
             }),
+            None if self.asks.open.is_empty() && self.driver.capabilities().is_empty() => {
+                let why = "coop does not know this program, so it cannot tell what it asks; use /api/v1/input";
+                Err(Error::new(ErrorCode::NoDriver, why))
+            }
             None if self.asks.open.is_empty() => {
                 Err(Error::new(ErrorCode::NoPrompt, format!("the agent asks nothing; it is {}", self.state().as_str())))
             }
@@ -293,6 +297,7 @@ pub(super) fn refused(refusal: Refusal) -> Error {
         Refusal::NoSuchOption(why) => Error::new(ErrorCode::NoSuchOption, why),
         Refusal::Occupied(why) => Error::new(ErrorCode::AgentBusy, why),
         Refusal::BadRequest(why) => Error::bad_request(why),
+        Refusal::NoDriver(why) => Error::new(ErrorCode::NoDriver, why),
         Refusal::Unsupported(why) => Error::new(ErrorCode::Unsupported, why),
     }
 }

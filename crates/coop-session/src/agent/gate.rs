@@ -48,6 +48,11 @@ impl Gate {
         Self { config, held: None }
     }
 
+    /// Tells whether a hook waits for a decision; one that has gone away does not.
+    pub(super) fn is_holding(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| !held.is_closed())
+    }
+
     fn reason(&self, given: Option<String>) -> String {
         let reason = given.or_else(|| self.config.prompt.clone()).unwrap_or_else(|| GATED.to_owned());
         if self.config.escalate { format!("{reason} {ESCALATE}") } else { reason }

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use coop_api::{
-    AgentReport, AgentState, AskChange, AskKind, Error, EventBody, Evidence, Explanation, FaultReport, Heard,
-    Lifecycle, Reply, Role, Screen, Seq, StateChange, ToolPhase, ToolUse, Turn, TurnOutcome,
+    AgentReport, AgentState, AskChange, AskKind, Capability, Error, ErrorCode, EventBody, Evidence, Explanation,
+    FaultReport, Heard, Lifecycle, Reply, Role, Screen, Seq, StateChange, ToolPhase, ToolUse, Turn, TurnOutcome,
 };
 use coop_drivers::{
     Arbiter, Change, Driver, Expected, Meaning, Observation, Runtime, Say, Signal, StartSource, Verdict,
@@ -262,6 +262,7 @@ impl Agent {
             Meaning::Started(_)
             | Meaning::Working { .. }
             | Meaning::Quiet
+            | Meaning::Unclear
             | Meaning::Ask(_)
             | Meaning::AskGone { .. } => {}
         }
@@ -379,10 +380,25 @@ impl Agent {
             session_id: self.session_id.clone(),
             last_message: self.last_message.clone(),
             queue: self.nudges.list(),
+            stop_held: self.gate.is_holding(),
             runtime: self.runtime.as_str(),
             capabilities: self.driver.capabilities().to_vec(),
             quiet_for: Duration::ZERO,
         }
+    }
+
+    /// Tells whether something can be done with the agent.
+    pub(crate) fn can(&self, what: Capability) -> bool {
+        self.driver.capabilities().contains(&what)
+    }
+
+    /// Returns why something cannot be done with the agent.
+    pub(crate) fn cannot(&self, what: Capability, no_driver: Error) -> Error {
+        if self.driver.capabilities().is_empty() {
+            return no_driver;
+        }
+        let why = format!("this agent has no {} in its {} runtime", what.as_str(), self.runtime.as_str());
+        Error::new(ErrorCode::Unsupported, why)
     }
 
     pub(crate) fn explain(&self) -> Explanation {

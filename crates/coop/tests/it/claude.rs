@@ -131,7 +131,9 @@ fn a_gated_stop_holds_the_turn_until_it_is_decided() {
             agent.state("working");
             let held = agent.event("the stop", |body| body["kind"] == "stop");
             assert_eq!(held["outcome"], "blocked");
-            assert_eq!(agent.get("/api/v1/agent")["name"], "working", "an agent that is held is not idle");
+            let report = agent.get("/api/v1/agent");
+            assert_eq!(report["name"], "working", "an agent that is held is not idle");
+            assert_eq!(report["stop_held"], true);
             let more = json!({ "decision": "block", "reason": "also say [[text:second try]]" });
             assert_eq!(agent.post("/api/v1/stop/resolve", &more).0, 200);
             let sent_back = agent.event("being sent back", |body| body["kind"] == "stop");
@@ -140,7 +142,8 @@ fn a_gated_stop_holds_the_turn_until_it_is_decided() {
             assert_eq!((&held["kind"], &held["outcome"]), (&json!("stop"), &json!("blocked")), "a false idle: {held}");
             assert_eq!(agent.post("/api/v1/stop/resolve", &json!({})).0, 200);
             agent.state("idle");
-            assert_eq!(agent.get("/api/v1/agent")["last_message"], "second try");
+            let report = agent.get("/api/v1/agent");
+            assert_eq!((&report["last_message"], &report["stop_held"]), (&json!("second try"), &json!(false)));
             agent.written_down("the sky is green");
             assert_eq!(agent.post("/api/v1/stop/resolve", &json!({})).0, 409);
         }

@@ -266,7 +266,7 @@ fn prepare<'a>(command: &'a mut Command, model: Option<&str>) -> &'a mut Command
 }
 
 /// Follows the events from the first on.
-fn follow(socket: &Path) -> Receiver<Value> {
+pub(crate) fn follow(socket: &Path) -> Receiver<Value> {
     let mut stream = UnixStream::connect(socket).expect("it listens");
     stream.write_all(b"GET /api/v1/events?after=0 HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("it is open");
     let (sender, events) = mpsc::channel();

@@ -103,7 +103,7 @@ impl GrpcLine {
 
 impl Line for GrpcLine {
     async fn echo(&mut self) -> anyhow::Result<Duration> {
-        let request = SendInputRequest { text: KEY.to_owned(), enter: false };
+        let request = SendInputRequest { text: KEY.to_owned(), ..SendInputRequest::default() };
         let began = Instant::now();
         let seen = async { anyhow::Ok((self.output.message().await?, Instant::now())) };
         let (answered, seen) = tokio::join!(self.client.send_input(request), seen);

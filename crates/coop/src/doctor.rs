@@ -1,0 +1,186 @@
+//! `coop doctor`: which agents are here, and what would not work.
+
+use std::env;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use coop_drivers::{KNOWN, Known};
+use rustix::fs::{Access, access};
+use serde::Serialize;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::cli::Doctor;
+
+/// How long an agent may take to say its version.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What was found of one agent.
+#[derive(Serialize)]
+struct Finding {
+    agent: &'static str,
+    /// Where its program is.
+    program: Option<PathBuf>,
+    version: Option<String>,
+    /// The oldest and the newest version that coop was tested with.
+    tested: [&'static str; 2],
+    /// Whether the version is one of those, or between them.
+    is_tested: bool,
+    /// Where its login is, if there is one. What it is is never read.
+    login: Option<String>,
+    runtimes: Vec<&'static str>,
+    /// What would not work, and what to do about it.
+    problems: Vec<String>,
+}
+
+pub(crate) async fn run(options: Doctor) -> anyhow::Result<i32> {
+    let mut findings = Vec::new();
+    for known in KNOWN {
+        findings.push(look(known).await);
+    }
+    let mut out = io::stdout().lock();
+    if options.json {
+        serde_json::to_writer_pretty(&mut out, &findings)?;
+        writeln!(out)?;
+    } else {
+        out.write_all(table(&findings).as_bytes())?;
+    }
+    Ok(0)
+}
+
+async fn look(known: &Known) -> Finding {
+    let program = known.programs.iter().find_map(|name| on_path(name));
+    let mut problems = Vec::new();
+    let version = match &program {
+        None => {
+            problems.push(absent(known));
+            None
+        }
+        Some(program) => match version(program).await {
+            Ok(version) => Some(version),
+            Err(why) => {
+                problems.push(format!("{} does not tell its version: {why}", program.display()));
+                None
+            }
+        },
+    };
+    let (oldest, newest) = known.tested;
+    let is_tested = version.as_deref().is_some_and(|version| is_between(version, oldest, newest));
+    if let Some(version) = version.as_deref().filter(|_| !is_tested) {
+        let range = if oldest == newest { oldest.to_owned() } else { format!("{oldest} to {newest}") };
+        problems.push(format!("coop was tested with {range}; with {version} watch `GET /api/v1/agent/explain`"));
+    }
+    let login = login(known);
+    if login.is_none() && program.is_some() {
+        problems.push(format!("no login was found: set {} or log in with {}", known.keys.join(" or "), known.name));
+    }
+    Finding {
+        agent: known.name,
+        program,
+        version,
+        tested: [oldest, newest],
+        is_tested,
+        login,
+        runtimes: known.runtimes.iter().map(|runtime| runtime.as_str()).collect(),
+        problems,
+    }
+}
+
+fn absent(known: &Known) -> String {
+    let names = known.programs.join(" or ");
+    if known.package.is_empty() {
+        return format!("{names} is not on PATH");
+    }
+    format!("{names} is not on PATH; npm install -g {}@{} installs it", known.package, known.tested.1)
+}
+
+/// Returns where a program is.
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file() && is_executable(file))
+}
+
+fn is_executable(file: &Path) -> bool {
+    access(file, Access::EXEC_OK).is_ok()
+}
+
+/// Asks a program for its version.
+async fn version(program: &Path) -> Result<String, String> {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null()).kill_on_drop(true);
+    let output = timeout(PATIENCE, command.output()).await.map_err(|_| "it does not answer".to_owned())?;
+    let output = output.map_err(|error| error.to_string())?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let is_version = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
+    match said.split_whitespace().map(|word| word.trim_start_matches('v')).find(is_version) {
+        Some(version) if output.status.success() => Ok(version.to_owned()),
+        _ => {
+            let complaint = String::from_utf8_lossy(&output.stderr);
+            Err(complaint.lines().next().unwrap_or("it says nothing").to_owned())
+        }
+    }
+}
+
+/// Tells whether a version is one of a range, by its numbers.
+fn is_between(version: &str, oldest: &str, newest: &str) -> bool {
+    let numbers = |version: &str| -> Vec<u64> {
+        let plain = version.split(['-', '+']).next().unwrap_or_default();
+        plain.split('.').map_while(|part| part.parse().ok()).collect()
+    };
+    (numbers(oldest)..=numbers(newest)).contains(&numbers(version))
+}
+
+/// Returns where an agent's login is. Only whether it is there is looked at.
+fn login(known: &Known) -> Option<String> {
+    let is_set = |name: &&&str| env::var_os(name).is_some_and(|value| !value.is_empty());
+    if let Some(name) = known.keys.iter().find(is_set) {
+        return Some(format!("${name}"));
+    }
+    let home = PathBuf::from(env::var_os("HOME")?);
+    known.logins.iter().find(|file| home.join(file).is_file()).map(|file| format!("~/{file}"))
+}
+
+fn table(findings: &[Finding]) -> String {
+    let mut rows = vec![["AGENT", "VERSION", "TESTED", "LOGIN", "RUNTIMES", "PROGRAM"].map(str::to_owned)];
+    for finding in findings {
+        rows.push([
+            finding.agent.to_owned(),
+            finding.version.clone().unwrap_or_else(|| "-".to_owned()),
+            if finding.is_tested { "yes" } else { "no" }.to_owned(),
+            finding.login.clone().unwrap_or_else(|| "-".to_owned()),
+            finding.runtimes.join(","),
+            finding.program.as_ref().map_or("-".to_owned(), |program| program.display().to_string()),
+        ]);
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 6] = std::array::from_fn(width);
+    let mut text = String::new();
+    for row in &rows {
+        let line: String = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}  ")).collect();
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    for finding in findings {
+        for problem in &finding.problems {
+            text.push_str(&format!("\n{}: {problem}", finding.agent));
+        }
+    }
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        assert!(is_between("2.1.197", "2.1.197", "2.1.197"));
+        assert!(is_between("2.1.99", "2.1.9", "2.1.197"));
+        assert!(is_between("0.61.0-preview.1", "0.61.0", "0.61.0"));
+        assert!(!is_between("2.2.0", "2.1.9", "2.1.197"));
+        assert!(!is_between("2.1.8", "2.1.9", "2.1.197"));
+    }
+}
