@@ -37,7 +37,7 @@ pub trait Driver: Send {
     fn interrupt(&self, view: &View<'_>) -> Vec<Step>;
 
     /// Returns what a hook prints that was told to hold the agent, or to let it end its turn.
-    fn stop_reply(&self, reply: &StopReply) -> Option<Value>;
+    fn stop_reply(&mut self, reply: &StopReply) -> Option<Value>;
 
     /// Returns what a hook prints to tell an agent that begins what it should know.
     fn start_reply(&self, source: StartSource, context: &str) -> Option<Value>;
@@ -92,6 +92,8 @@ pub struct Launch {
     pub hook_command: String,
     /// A folder that is ours and private, for files.
     pub folder: String,
+    /// Whether nobody but root can write to that folder or one above it.
+    pub is_roots: bool,
     /// A folder for a configuration of the agent's own, which outlives it; set if it is to have one, without dialogs.
     pub isolated: Option<String>,
     /// Settings that the caller wants merged into the agent's own.
@@ -220,7 +222,7 @@ pub struct FileToWrite {
 pub enum Watch {
     /// Lines of JSON that are appended.
     Log {
-        /// Where it is, or will be.
+        /// Where it is, or will be. If a part of its name is not known it is `*`, which means the first of those there are.
         path: String,
     },
     /// The status files of a folder, one for each process.
@@ -293,6 +295,15 @@ pub enum Step {
     Type(Bytes),
     /// Waits.
     Pause(Duration),
+    /// Waits for a sight, and does nothing more if it does not come in time.
+    See {
+        /// Each of these is in a row of the screen, with single blanks,
+        rows: Vec<String>,
+        /// at or below the last row that has this.
+        below: String,
+        /// For how long.
+        within: Duration,
+    },
     /// Waits for a proof, and without one in time types this once and waits again.
     Expect {
         /// What proves it.

@@ -86,7 +86,7 @@ impl Driver for Unknown {
         Vec::new()
     }
 
-    fn stop_reply(&self, _: &StopReply) -> Option<Value> {
+    fn stop_reply(&mut self, _: &StopReply) -> Option<Value> {
         None
     }
 

@@ -303,6 +303,10 @@ fn needed(request: &Request) -> Option<Capability> {
 fn read_transcript(path: Option<String>, reply: ReplyTo) {
     tokio::task::spawn_blocking(move || {
         let none = || Error::new(ErrorCode::NotReady, "there is no conversation yet");
+        let whole = |path: String| match watch::resolve(path.as_ref()) {
+            Some(found) => found.to_string_lossy().into_owned(),
+            None => path,
+        };
         let read = |path: String| match fs::metadata(&path) {
             Ok(found) if found.len() > MAX_TRANSCRIPT => {
                 Err(Error::internal(format!("the conversation has {} bytes; read it at {path}", found.len())))
@@ -313,6 +317,6 @@ fn read_transcript(path: Option<String>, reply: ReplyTo) {
                 Err(error) => Err(Error::internal(format!("cannot read the conversation at {path}: {error}"))),
             },
         };
-        let _ = reply.send(path.ok_or_else(none).and_then(read));
+        let _ = reply.send(path.map(whole).ok_or_else(none).and_then(read));
     });
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -139,6 +139,7 @@ fn launch(
         home,
         hook_command: format!("{} hook", quoted(&text(&program)?)),
         folder: text(folder)?,
+        is_roots: only_root_writes(folder),
         settings,
         variables: Variables(known.variables.iter().filter_map(variable).collect()),
         ..Launch::default()
@@ -231,8 +232,20 @@ fn private(folder: PathBuf) -> anyhow::Result<PathBuf> {
 }
 
 fn write_private(path: &Path, content: &str) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.write_all(content.as_bytes())
+}
+
+/// Tells whether nobody but root can write to a folder or to one above it.
+fn only_root_writes(folder: &Path) -> bool {
+    let is_roots = |folder: &Path| {
+        let found = fs::symlink_metadata(folder);
+        found.is_ok_and(|found| found.is_dir() && found.uid() == 0 && found.mode() & 0o022 == 0)
+    };
+    folder.ancestors().all(is_roots)
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {

@@ -276,7 +276,7 @@ impl Driver for Claude {
         }
     }
 
-    fn stop_reply(&self, reply: &StopReply) -> Option<Value> {
+    fn stop_reply(&mut self, reply: &StopReply) -> Option<Value> {
         match reply {
             StopReply::Allow => None,
             StopReply::Block(reason) => Some(json!({ "decision": "block", "reason": reason })),

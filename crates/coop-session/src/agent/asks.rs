@@ -92,7 +92,8 @@ impl Agent {
             self.asks.seen = Some((signal.clone(), now.instant));
             return Verdict::Ignored("an answer is being typed into it");
         }
-        if self.hooked && draft.kind != coop_api::AskKind::Setup {
+        let is_sight = signal.source == EvidenceSource::Screen;
+        if is_sight && self.hooked && draft.kind != coop_api::AskKind::Setup {
             self.asks.seen = Some((signal.clone(), now.instant));
             return Verdict::Ignored("a hook may report it yet");
         }

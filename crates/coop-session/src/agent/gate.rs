@@ -109,7 +109,7 @@ impl Agent {
         effects.push(outcome(StopVerdict::Blocked, Some(reason)));
     }
 
-    fn answer_stop(&self, hook: ReplyTo, reply: &StopReply) {
+    fn answer_stop(&mut self, hook: ReplyTo, reply: &StopReply) {
         // A hook that is gone needs no answer.
         let _ = hook.send(Ok(Reply::Hook(self.driver.stop_reply(reply))));
     }

@@ -60,6 +60,7 @@ impl Via {
 enum Waiting {
     Nothing,
     Until(Instant),
+    Sight { rows: Vec<String>, below: String, until: Instant },
     Proof { what: Expected, until: Instant, retry: Option<Bytes>, within: std::time::Duration },
 }
 
@@ -78,7 +79,7 @@ impl Performance {
     pub(super) fn deadline(&self) -> Option<Instant> {
         match &self.waiting {
             Waiting::Nothing => None,
-            Waiting::Until(at) | Waiting::Proof { until: at, .. } => Some(*at),
+            Waiting::Until(at) | Waiting::Sight { until: at, .. } | Waiting::Proof { until: at, .. } => Some(*at),
         }
     }
 
@@ -186,7 +187,7 @@ impl Agent {
             else {
                 return effects;
             };
-            match self.step(&mut performance, now, &mut effects) {
+            match self.step(&mut performance, screen, now, &mut effects) {
                 Progress::Waits => {
                     self.performance = Some(performance);
                     return effects;
@@ -196,7 +197,13 @@ impl Agent {
         }
     }
 
-    fn step(&mut self, performance: &mut Performance, now: &Now, effects: &mut Vec<Effect>) -> Progress {
+    fn step(
+        &mut self,
+        performance: &mut Performance,
+        screen: &Screen,
+        now: &Now,
+        effects: &mut Vec<Effect>,
+    ) -> Progress {
         loop {
             match std::mem::replace(&mut performance.waiting, Waiting::Nothing) {
                 Waiting::Nothing => {}
@@ -205,6 +212,12 @@ impl Agent {
                     return Progress::Waits;
                 }
                 Waiting::Until(_) => {}
+                Waiting::Sight { rows, below, .. } if shows(screen, &rows, &below) => {}
+                Waiting::Sight { rows, below, until } if until > now.instant => {
+                    performance.waiting = Waiting::Sight { rows, below, until };
+                    return Progress::Waits;
+                }
+                Waiting::Sight { .. } => return Progress::Done(Err(())),
                 Waiting::Proof { .. } if performance.proof.is_some() => {}
                 Waiting::Proof { what, until, retry, within } if until > now.instant => {
                     performance.waiting = Waiting::Proof { what, until, retry, within };
@@ -230,6 +243,9 @@ impl Agent {
                 Some(Step::Send(message)) => effects.push(Effect::Say(Say::Message(message))),
                 Some(Step::Call(call)) => effects.push(Effect::Say(Say::Call(call))),
                 Some(Step::Pause(time)) => performance.waiting = Waiting::Until(now.instant + time),
+                Some(Step::See { rows, below, within }) => {
+                    performance.waiting = Waiting::Sight { rows, below, until: now.instant + within };
+                }
                 Some(Step::Reply(value)) => {
                     let Purpose::Answer { ask, .. } = &performance.purpose else { continue };
                     if !self.answer_hook(&ask.id, value) {
@@ -295,6 +311,17 @@ impl Agent {
 enum Progress {
     Waits,
     Done(Result<(), ()>),
+}
+
+/// Tells whether a screen shows all of these, at or below the last row that has something.
+fn shows(screen: &Screen, wanted: &[String], below: &str) -> bool {
+    let lines: Vec<_> = screen.lines.iter().map(|line| single_blanks(line.plain())).collect();
+    let Some(from) = lines.iter().rposition(|line| line.contains(below)) else { return false };
+    wanted.iter().all(|wanted| lines[from..].iter().any(|line| line.contains(&single_blanks(wanted))))
+}
+
+fn single_blanks(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Says what was wrong with a delivery.
