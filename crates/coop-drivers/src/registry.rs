@@ -2,7 +2,7 @@
 
 use crate::driver::{Driver, Launch, Runtime};
 use crate::rules::{RuleError, Rules};
-use crate::{claude, program};
+use crate::{claude, gemini, program};
 
 /// An agent coop knows.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ pub struct Known {
 }
 
 /// Every agent coop knows.
-pub const KNOWN: &[Known] = &[claude::KNOWN];
+pub const KNOWN: &[Known] = &[claude::KNOWN, gemini::KNOWN];
 
 impl Known {
     /// Returns the agent of this name.
