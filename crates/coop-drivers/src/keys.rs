@@ -146,10 +146,11 @@ impl Manners {
         if clear > 0 {
             steps.extend([Step::Type(CLEAR_LINE.repeat(clear).into()), Step::Pause(self.after_paste)]);
         }
-        let within = SUBMITTED_WITHIN + PER_BLOCK * (text.len() / BLOCK) as u32;
+        let blocks = (text.len() / BLOCK) as u32;
+        let within = SUBMITTED_WITHIN + PER_BLOCK * blocks;
         steps.extend([
             Step::Type(paste(text)),
-            Step::Pause(self.after_paste),
+            Step::Pause(self.after_paste * (1 + blocks)),
             Step::Type(ENTER),
             Step::Expect { what: Expected::TurnBegan, within, retry: Some(ENTER) },
         ]);

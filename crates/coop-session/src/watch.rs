@@ -178,6 +178,8 @@ impl Tail {
             self.path = found;
         }
         let found = fs::metadata(&self.path)?;
+        // What was made after the start has nothing from before, whether its lines say when they were written or not.
+        self.first &= found.created().map_or(true, |born| born < self.since);
         let same = self.file.as_ref().is_some_and(|(_, inode)| *inode == found.ino()) && found.len() >= self.offset;
         if !same {
             self.file = Some((File::open(&self.path)?, found.ino()));

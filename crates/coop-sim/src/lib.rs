@@ -1,4 +1,5 @@
 //! Scripted agents and a fake model server: the demo, and what the tests stand on.
 
 pub mod claude;
+pub mod gemini;
 pub mod model;

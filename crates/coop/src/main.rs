@@ -60,6 +60,7 @@ async fn simulate(what: Option<Simulated>) -> anyhow::Result<i32> {
     match what {
         None => coop_sim::claude::run(std::iter::empty()),
         Some(Simulated::Claude { args }) => coop_sim::claude::run(args.into_iter()),
+        Some(Simulated::Gemini { args }) => coop_sim::gemini::run(args).await,
         Some(Simulated::Model { port, script }) => {
             coop_sim::model::run(coop_sim::model::Options { port, script }).await.map(|()| 0)
         }

@@ -77,9 +77,10 @@ impl Gemini {
     /// Returns what a dialog on the screen says. What a hook told of it is its own words; the screen has the options.
     pub(super) fn dialog_seen(&mut self, dialog: &Dialog) -> Vec<Signal> {
         let seen = keys::draft(dialog);
-        let is_asked = self.asked.as_ref().is_some_and(|asked| {
-            asked.screen_lines == seen.screen_lines && asked.options == seen.options
-        });
+        let is_asked = self
+            .asked
+            .as_ref()
+            .is_some_and(|asked| asked.screen_lines == seen.screen_lines && asked.options == seen.options);
         let notified = self.notified.take_if(|notified| !is_asked && notified.fits(&seen));
         // A person may turn the pages of a question: it is the same one.
         let goes_on = self.asked.as_ref().is_some_and(|asked| asked.tool.is_some()) && notified.is_none();

@@ -80,9 +80,8 @@ impl Calls {
             let phase = if call["status"] == "success" { ToolPhase::Completed } else { ToolPhase::Failed };
             let response = &call["result"][0]["functionResponse"]["response"];
             let output = if response["error"].is_null() { &response["output"] } else { &response["error"] };
-            let done = |id: &str| {
-                Meaning::Tool(ToolUse { output: Some(output.clone()), ..used_tool(id, tool, phase, None) })
-            };
+            let done =
+                |id: &str| Meaning::Tool(ToolUse { output: Some(output.clone()), ..used_tool(id, tool, phase, None) });
             match self.take(tool, &call["args"]) {
                 Some(open) => meanings.push(done(&open.id)),
                 None if hooked => {}

@@ -64,7 +64,11 @@ impl Gemini {
             "user" if !self.hooked && is_prompt(line) && line["displayContent"].is_null() => {
                 self.begin_turn(written, text);
                 let prompt = Some(text.to_owned());
-                vec![signal("a message in the log", Meaning::TurnBegan { prompt })]
+                let mut signals = vec![signal("a message in the log", Meaning::TurnBegan { prompt })];
+                if let Some(dialog) = self.early.take() {
+                    signals.extend(self.dialog_seen(&dialog));
+                }
+                signals
             }
             "gemini" => {
                 self.worked_at = Some(written);

@@ -19,7 +19,7 @@ use self::ask::Notified;
 use self::content::Calls;
 use crate::driver::{Driver, Launch, Observation, Refusal, Runtime, Setup, SetupError, Step, StopReply, View};
 use crate::registry::Known;
-use crate::rules::{Rules, TitleSays, rows};
+use crate::rules::{Dialog, Rules, TitleSays, rows};
 use crate::{AskDraft, Meaning, Reach, Signal, StartSource, keys};
 
 /// What can be done with it; the first two only by hooks.
@@ -86,6 +86,8 @@ pub(crate) struct Gemini {
     notified: Option<Notified>,
     /// What it asks, and whether a hook has told of it.
     asked: Option<AskDraft>,
+    /// A dialog on the screen that belongs to a turn of which the log has not told yet.
+    early: Option<Dialog>,
     /// The set-up dialog on the screen.
     set_up: Option<AskDraft>,
     calls: Calls,
@@ -121,6 +123,7 @@ impl Gemini {
             worked_at: None,
             notified: None,
             asked: None,
+            early: None,
             set_up: None,
             calls: Calls::default(),
             told: HashSet::new(),
@@ -135,7 +138,7 @@ impl Gemini {
         self.begun = true;
         self.has_prompt = false;
         self.settled_at = at;
-        self.worked_at = None;
+        self.worked_at = self.worked_at.filter(|worked| *worked >= at);
         self.notified = None;
         self.asked = None;
         prompt.clone_into(&mut self.last_prompt);
@@ -204,7 +207,11 @@ impl Gemini {
                 self.set_up = Some(draft);
             }
         }
+        // Without hooks the log tells that a turn began, and may be read late.
+        let is_early = self.started && !self.busy && !self.hooked;
+        self.early = asked.clone().filter(|_| is_early);
         match asked {
+            Some(_) if is_early => {}
             Some(dialog) => signals.extend(self.dialog_seen(&dialog)),
             None if !self.titled && self.asked.take().is_some() => signals.push(gone()),
             None => {}

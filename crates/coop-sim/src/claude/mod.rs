@@ -24,10 +24,10 @@
 mod args;
 mod config;
 mod engine;
-mod face;
+pub(crate) mod face;
 mod hook;
-mod ids;
-mod io;
+pub(crate) mod ids;
+pub(crate) mod io;
 mod launch;
 mod log;
 mod message;

@@ -61,13 +61,13 @@ pub(crate) struct Agent {
 }
 
 /// A model server, killed when dropped.
-struct Model {
+pub(crate) struct Model {
     child: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Model {
-    fn start(home: &Path) -> Self {
+    pub(crate) fn start(home: &Path) -> Self {
         let mut child = coop(home).args(["sim", "model"]).stdout(Stdio::piped()).spawn().expect("it runs");
         let mut url = String::new();
         BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut url).expect("it says where it is");
@@ -124,6 +124,11 @@ impl Agent {
             }
             prepare(command, url).current_dir(&work)
         });
+        Self::of(sidecar, work, model)
+    }
+
+    /// Follows an agent that runs, in this folder.
+    pub(crate) fn of(sidecar: Sidecar, work: PathBuf, model: Option<Model>) -> Self {
         let events = follow(&sidecar.socket());
         Self { sidecar, work, events, past: VecDeque::new(), _model: model }
     }

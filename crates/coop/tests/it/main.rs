@@ -9,6 +9,7 @@ mod cli;
 mod doctor;
 mod driven;
 mod examples;
+mod gemini;
 mod hook;
 mod repository;
 mod sidecar;
