@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::Gemini;
 use super::content::{used, written_at};
+use crate::rules::TitleSays;
 use crate::{Meaning, Signal, fault};
 
 const CONTEXT: &str = "<session_context>";
@@ -44,6 +45,10 @@ impl Gemini {
         let written = written_at(line).unwrap_or(at);
         if written >= self.settled_at {
             signals.extend(self.turn(line, kind, &text, written));
+        }
+        // The title may have been seen before the line was read.
+        if self.title == Some(TitleSays::Idle) && self.asked.is_none() {
+            signals.extend(self.settle());
         }
         signals
     }

@@ -45,6 +45,8 @@ const RELAUNCH: i32 = 199;
 const ESC_WAIT: Duration = Duration::from_millis(30);
 /// Enter that comes sooner after a paste is taken for a part of it.
 const AFTER_PASTE: Duration = Duration::from_millis(40);
+/// The real one begins to read the earlier conversation some two seconds after it takes input.
+const RESUMES_AFTER: Duration = Duration::from_millis(300);
 const READ: usize = 64 * 1024;
 
 /// Runs the agent with the arguments after `coop sim gemini`; returns its exit code.
@@ -146,6 +148,7 @@ impl Worker {
         self.screen.take_pastes();
         if resumed {
             self.hook("SessionStart", &json!({ "source": "resume" }));
+            thread::sleep(RESUMES_AFTER);
             return self.log.resume();
         }
         self.log.begin()?;
