@@ -17,8 +17,7 @@ use crate::{AskDraft, Reach};
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 /// How long a message may take to show in a hook before Enter is pressed once more.
 const SUBMITTED_WITHIN: Duration = Duration::from_secs(3);
-/// What a long paste may take beside that, for each 64 KiB.
-const PER_BLOCK: Duration = Duration::from_secs(1);
+/// The unit in which long messages are counted.
 const BLOCK: usize = 64 * 1024;
 const INTERRUPTED_WITHIN: Duration = Duration::from_secs(5);
 /// Clears a line to its start and joins it to the one above.
@@ -30,6 +29,8 @@ pub(crate) const ESCAPE: Bytes = Bytes::from_static(b"\x1b");
 pub(crate) struct Manners {
     /// How long it takes to be done with a paste.
     pub(crate) after_paste: Duration,
+    /// How much longer each 64 KiB of a message may take.
+    pub(crate) per_block: Duration,
     /// How the option of a question begins that opens a field for free text.
     pub(crate) free_text: Option<&'static str>,
     /// How the rejecting option begins that opens a field for what is to be changed.
@@ -147,7 +148,7 @@ impl Manners {
             steps.extend([Step::Type(CLEAR_LINE.repeat(clear).into()), Step::Pause(self.after_paste)]);
         }
         let blocks = (text.len() / BLOCK) as u32;
-        let within = SUBMITTED_WITHIN + PER_BLOCK * blocks;
+        let within = SUBMITTED_WITHIN + self.per_block * blocks;
         steps.extend([
             Step::Type(paste(text)),
             Step::Pause(self.after_paste * (1 + blocks)),

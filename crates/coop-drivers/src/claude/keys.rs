@@ -11,6 +11,7 @@ use crate::rules::is_rule;
 pub(super) const MANNERS: Manners = Manners {
     // The largest gap after a paste that any agent needed was 100 ms.
     after_paste: Duration::from_millis(150),
+    per_block: Duration::from_secs(1),
     free_text: Some("Type something"),
     feedback: Some("Tell Claude"),
     escape_rejects: false,

@@ -12,12 +12,14 @@ use super::Gemini;
 use crate::driver::{Refusal, Step};
 use crate::keys::{self, ENTER, ESCAPE, Manners, paste, plain, taken};
 use crate::questions::{given, pick, question};
-use crate::rules::{Dialog, Rules};
+use crate::rules::{Dialog, Rules, rows};
 use crate::{AskDraft, Meaning, Signal};
 
 const MANNERS: Manners = Manners {
     // Enter is swallowed if it comes sooner after a paste; 100 ms always were enough.
     after_paste: Duration::from_millis(200),
+    // It took 14 s for 1 MiB in lines, and as long for 64 KiB without a blank.
+    per_block: Duration::from_secs(3),
     free_text: None,
     feedback: None,
     escape_rejects: true,
@@ -36,6 +38,8 @@ const DOWN: &[u8] = b"\x1b[B";
 /// What stands before the input, and what it shows while it is empty.
 const INPUT_MARKS: [&str; 3] = [" > ", " * ", " ! "];
 const PLACEHOLDER: &str = "Type your message";
+/// What stands before what was said: its input is below all of that.
+const SAID_MARKS: [char; 7] = ['✦', 'ℹ', '✕', '⚠', '╭', '│', '╰'];
 /// How long a preview is, in characters.
 const PREVIEW: usize = 200;
 
@@ -248,7 +252,9 @@ pub(super) fn deliver(text: &str, screen: &Screen, last_prompt: &str) -> Result<
     if let Some(refusal) = keys::untypable(text, screen) {
         return Err(refusal);
     }
-    let typed = input(screen);
+    let Some(typed) = input(&rows(screen)) else {
+        return Err(Refusal::Occupied("the agent's input is not on its screen; try again in a moment".into()));
+    };
     let whole = typed.join("");
     if !typed.is_empty() && (last_prompt.is_empty() || !keys::is_same(&whole, last_prompt)) {
         return Err(keys::occupied(&typed.join("\n")));
@@ -256,14 +262,18 @@ pub(super) fn deliver(text: &str, screen: &Screen, last_prompt: &str) -> Result<
     Ok(MANNERS.submit(text, typed.len()))
 }
 
-/// Returns what is in the agent's input, line by line: from the last row with its mark to its lower edge.
-fn input(screen: &Screen) -> Vec<String> {
-    let rows: Vec<_> = screen.lines.iter().map(|line| line.plain()).collect();
-    let begins = |row: &&str| INPUT_MARKS.iter().any(|mark| row.starts_with(mark));
-    let Some(from) = rows.iter().rposition(begins) else { return Vec::new() };
+/// Returns what is in the agent's input, line by line: from the last row with its mark to its lower edge. Nothing if it
+/// is not there; what was said before has the same mark.
+pub(super) fn input(rows: &[String]) -> Option<Vec<String>> {
+    let begins = |row: &String| INPUT_MARKS.iter().any(|mark| row.starts_with(mark));
+    let from = rows.iter().rposition(begins)?;
     let is_edge = |row: &str| row.trim().is_empty() || row.trim().starts_with('▀');
-    let inside = rows[from..].iter().enumerate().take_while(|(at, row)| *at == 0 || !is_edge(row));
-    let typed: Vec<_> = inside.map(|(_, row)| row.get(3..).unwrap_or_default().trim().to_owned()).collect();
+    let length = 1 + rows[from + 1..].iter().take_while(|row| !is_edge(row)).count();
+    if rows[from + length..].iter().any(|row| row.trim_start().starts_with(SAID_MARKS)) {
+        return None;
+    }
+    let inside = rows[from..from + length].iter();
+    let typed: Vec<_> = inside.map(|row| row.get(3..).unwrap_or_default().trim().to_owned()).collect();
     let is_empty = typed.iter().all(String::is_empty) || typed.first().is_some_and(|row| row.starts_with(PLACEHOLDER));
-    if is_empty { Vec::new() } else { typed }
+    Some(if is_empty { Vec::new() } else { typed })
 }

@@ -47,7 +47,8 @@ impl Gemini {
             signals.extend(self.turn(line, kind, &text, written));
         }
         // The title may have been seen before the line was read.
-        if self.title == Some(TitleSays::Idle) && self.asked.is_none() {
+        let tells_of_turn = matches!(kind, "user" | "gemini") && self.asked.is_none();
+        if tells_of_turn && self.title == Some(TitleSays::Idle) {
             signals.extend(self.settle());
         }
         signals

@@ -67,7 +67,7 @@ pub(crate) struct Gemini {
     hooked: bool,
     /// Whether its conversation is there.
     started: bool,
-    /// Whether its terminal takes pastes.
+    /// Whether its input is on the screen, and its terminal takes pastes.
     ready: bool,
     /// Whether it was told to be idle for the first time.
     begun: bool,
@@ -170,8 +170,8 @@ impl Gemini {
     }
 
     fn observe_screen(&mut self, screen: &Screen, at: u64) -> Vec<Signal> {
-        self.ready = screen.modes.bracketed_paste;
         let lines = rows(screen);
+        self.ready = screen.modes.bracketed_paste && ask::input(&lines).is_some();
         let mut signals = self.observe_dialog(&lines);
         if self.title == Some(TitleSays::Idle) {
             self.ready_at = at;
@@ -249,7 +249,7 @@ impl Gemini {
             return None;
         }
         self.begun = true;
-        let detail = "its conversation is there, its title says that it is ready, and the terminal takes pastes";
+        let detail = "its conversation is there, its title says that it is ready, and its input takes pastes";
         Some(Signal::new(EvidenceSource::Title, detail, Meaning::Idle(TurnOutcome::Completed)))
     }
 }

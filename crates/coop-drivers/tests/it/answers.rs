@@ -29,7 +29,7 @@ fn keys(steps: &[Step]) -> Vec<Key> {
                 Some(bytes) => bytes,
                 None => continue,
             },
-            Step::Pause(_) => continue,
+            Step::Pause(_) | Step::See { .. } => continue,
             Step::Reply(_) | Step::Send(_) | Step::Call(_) => panic!("no keys: {step:?}"),
         };
         let mut rest = std::str::from_utf8(typed).expect("text");

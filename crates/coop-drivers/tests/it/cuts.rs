@@ -63,7 +63,7 @@ fn ends(seen: &Seen) -> Option<bool> {
             (Some("result"), _) | (Some("control_response"), _) => Some(true),
             _ => None,
         },
-        Seen::Screen(_) | Seen::Answered { .. } => None,
+        Seen::Screen(_) | Seen::Title(_) | Seen::Answered { .. } => None,
     }
 }
 

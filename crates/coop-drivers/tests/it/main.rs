@@ -5,6 +5,7 @@ mod answers;
 mod cuts;
 mod deliver;
 mod dialogs;
+mod gemini;
 mod hooks;
 mod mimic;
 mod recordings;

@@ -1,10 +1,13 @@
 //! Does with a driver's signals what the session does with them, and no more.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use coop_api::{AgentState, Ask, AskChannel, AskId, AskKind, Evidence, EvidenceSource, Screen, TurnOutcome};
-use coop_drivers::{Arbiter, AskDraft, Driver, Known, Launch, Meaning, Observation, Reach, Rules, Runtime, Signal};
+use coop_drivers::{
+    Arbiter, AskDraft, Driver, KNOWN, Known, Launch, Meaning, Observation, Reach, Rules, Runtime, Signal,
+};
 use serde_json::Value;
 
 use crate::screens::screen;
@@ -12,11 +15,9 @@ use crate::screens::screen;
 /// The conversation of the recordings.
 pub(crate) const SESSION: &str = "e5555555-5555-4555-8555-555555555555";
 
-static RULES: LazyLock<Rules> = LazyLock::new(|| claude().rules().expect("the rules"));
-
-fn claude() -> &'static Known {
-    Known::by_name("claude").expect("a known agent")
-}
+/// The rules of each agent, which take a while to read.
+static RULES: LazyLock<HashMap<&'static str, Rules>> =
+    LazyLock::new(|| KNOWN.iter().map(|known| (known.name, known.rules().expect("the rules"))).collect());
 
 /// Something that was seen of the agent, or done to it.
 #[derive(Clone, Debug)]
@@ -29,6 +30,7 @@ pub(crate) enum Seen {
     Status(Value),
     Control(Value),
     Screen(Vec<String>),
+    Title(String),
     /// Somebody answered the control protocol's request.
     Answered {
         request: String,
@@ -48,9 +50,14 @@ pub(crate) struct Mimic {
 impl Mimic {
     pub(crate) fn new(runtime: Runtime, command: &[&str]) -> Self {
         let command = command.iter().map(|&word| word.to_owned()).collect();
-        let launch = Launch { runtime, command, session_id: SESSION.into(), ..Launch::default() };
+        Self::of("claude", &Launch { runtime, command, session_id: SESSION.into(), ..Launch::default() })
+    }
+
+    /// Returns one of an agent that is launched like this.
+    pub(crate) fn of(agent: &str, launch: &Launch) -> Self {
+        let known = Known::by_name(agent).expect("a known agent");
         Self {
-            driver: (claude().new)(RULES.clone(), &launch),
+            driver: (known.new)(RULES[agent].clone(), launch),
             arbiter: Arbiter::new(Duration::from_secs(60)),
             open: Vec::new(),
             count: 0,
@@ -89,6 +96,7 @@ impl Mimic {
                 let screen: Screen = screen(rows.iter().map(String::as_str));
                 self.driver.observe(&Observation::Screen(&screen), at)
             }
+            Seen::Title(title) => self.driver.observe(&Observation::Title(title), at),
             Seen::Answered { request } => {
                 self.settle(request);
                 Vec::new()
@@ -127,7 +135,8 @@ impl Mimic {
     fn ask_heard(&mut self, signal: &Signal, draft: &AskDraft) {
         let is_known = self.open.iter().any(|(ask, _)| ask.channel == AskChannel::Structured);
         // The session waits a while for the hook that may report the same.
-        let may_be_reported = self.is_hooked && draft.kind != AskKind::Setup;
+        let is_sight = signal.source == EvidenceSource::Screen;
+        let may_be_reported = is_sight && self.is_hooked && draft.kind != AskKind::Setup;
         if draft.reach == Reach::Keys && (is_known || may_be_reported) {
             return;
         }

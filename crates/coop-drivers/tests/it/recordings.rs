@@ -82,7 +82,7 @@ pub(crate) fn by_name(name: &str) -> Recording {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the recordings are found by looking")]
-fn read(path: PathBuf) -> String {
+pub(crate) fn read(path: PathBuf) -> String {
     std::fs::read_to_string(path).expect("a text")
 }
 
@@ -128,6 +128,7 @@ fn label(seen: &Seen) -> String {
             .collect(),
         Seen::Status(file) => vec!["status".into(), file["status"].as_str().unwrap_or_default().to_owned()],
         Seen::Screen(rows) => vec![format!("a screen of {} rows", rows.len())],
+        Seen::Title(title) => vec!["title".into(), clip(title)],
         Seen::Answered { .. } => vec!["(answered)".into()],
     };
     words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
@@ -138,7 +139,7 @@ fn clip(text: &str) -> String {
 }
 
 /// Tells the states that observations lead to.
-fn story(mimic: &mut Mimic, seen: &[(Millis, Seen)]) -> String {
+pub(crate) fn story(mimic: &mut Mimic, seen: &[(Millis, Seen)]) -> String {
     let mut story = String::new();
     for (at, seen) in seen {
         let signals = mimic.see(seen, *at);
@@ -150,7 +151,7 @@ fn story(mimic: &mut Mimic, seen: &[(Millis, Seen)]) -> String {
 }
 
 /// Tells of a screen what is asked on it and which keys would answer that.
-fn dialog(mimic: &Mimic, recording: &Recording) -> String {
+pub(crate) fn dialog(mimic: &Mimic, recording: &Recording) -> String {
     let mut told = String::new();
     let screen = screen(recording.text.lines());
     for (ask, reach) in mimic.asks() {
