@@ -17,7 +17,7 @@ const KEY = 'sk-dummy-key-for-a-model-on-loopback';
 export const AGENTS = [
   { name: 'claude', program: CLAUDE, prompt: /^❯/m, prepare: claude },
   { name: 'codex', prompt: /^› Ask Codex/m, prepare: codex },
-  { name: 'gemini', prompt: /^ > +Type your message/m, prepare: gemini },
+  { name: 'gemini', program: join(MODULES, '.bin/gemini'), prompt: /^ > +Type your message/m, prepare: gemini },
   { name: 'opencode', prompt: /┃ +Ask anything/, prepare: opencode },
 ];
 

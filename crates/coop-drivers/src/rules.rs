@@ -402,6 +402,36 @@ mod tests {
     }
 
     #[test]
+    fn a_framed_dialog_ends_the_screen_and_may_begin_above_it() {
+        let rules = Rules::parse(include_str!("../rules/gemini.toml")).expect("rules");
+        let seen = |screen: &str| {
+            let lines: Vec<_> = screen.lines().map(str::to_owned).collect();
+            rules.dialog(&lines).map(|dialog| (dialog.kind, dialog.heading, dialog.options.len()))
+        };
+        let framed = "\
+╭──────────────────────╮
+│ ? Shell  touch x     │
+│ ╭──────────────────╮ │
+│ │ touch x          │ │
+│ ╰──────────────────╯ │
+│ Allow execution?     │
+│ ● 1. Allow once      │
+│   2. No, not now     │
+╰──────────────────────╯
+";
+        let heading = |rows: &[&str]| rows.iter().map(|row| (*row).to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            seen(framed),
+            Some((AskKind::Permission, heading(&["? Shell  touch x", "touch x", "Allow execution?"]), 2))
+        );
+        assert_eq!(seen(&format!("{framed}\n > \n")), None, "something stands below it");
+        let cut_off = framed.replace("Allow execution?", "Apply this change?  ");
+        let cut_off: Vec<_> = cut_off.lines().skip(4).collect();
+        assert_eq!(seen(&cut_off.join("\n")), Some((AskKind::Permission, heading(&["Apply this change?"]), 2)));
+        assert!(matches!(Rules::parse("version = 1\nagent = \"x\"\n[dialog]\noption = '.'"), Err(RuleError::NoEnd)));
+    }
+
+    #[test]
     fn text_that_looks_like_a_dialog_is_none_without_its_mark_and_hint() {
         assert_eq!(seen("Do you want to proceed?\n 1. Yes\n 2. No\n"), None);
         assert_eq!(seen("Do you want to proceed?\n 1. Yes\n 2. No\n Esc to cancel\n"), None);

@@ -86,8 +86,14 @@ impl Home {
         let groups = self.settings.iter().flat_map(list);
         let hooks = groups.flat_map(|group| group["hooks"].as_array().cloned().unwrap_or_default());
         let commands = hooks.filter_map(|hook| Some(hook["command"].as_str()?.to_owned()));
-        let said = commands.map(|command| self.run(&command, &payload).unwrap_or_default());
-        said.filter(|said| !said.is_null()).last().unwrap_or_default()
+        let mut said = Value::Null;
+        for command in commands {
+            let says = self.run(&command, &payload).unwrap_or_default();
+            if !says.is_null() {
+                said = says;
+            }
+        }
+        said
     }
 
     fn run(&self, command: &str, payload: &Value) -> anyhow::Result<Value> {

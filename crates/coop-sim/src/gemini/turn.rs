@@ -85,7 +85,7 @@ impl Worker {
         let mut results = 0;
         for directive in &directives {
             if let Directive::Usage(told) = directive {
-                usage = told.clone();
+                usage = *told;
             }
         }
         for directive in directives {

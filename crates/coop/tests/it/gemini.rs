@@ -119,6 +119,7 @@ impl Place {
 }
 
 /// Prints how long it took from a cause to the state that it led to.
+#[expect(clippy::print_stdout, reason = "a table is made of it")]
 fn case(which: &Which, name: &str, since: Instant) {
     let agent = match which {
         Which::Scripted => "sim gemini",
