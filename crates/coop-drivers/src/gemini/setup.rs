@@ -13,10 +13,9 @@ use crate::options::{self, merge, value_of};
 const REPORTING: [&str; 4] = ["BeforeAgent", "BeforeTool", "AfterTool", "Notification"];
 /// Hooks that wait: for start scripts, and for leave to end the turn.
 const HOLDING: [&str; 2] = ["SessionStart", "AfterAgent"];
-/// Milliseconds that a reporting hook may take.
-const REPORT_LIMIT: u64 = 10 * 1000;
-/// Milliseconds that start scripts may take, each up to a minute.
-const START_LIMIT: u64 = 10 * 60 * 1000;
+/// Milliseconds that a hook may take, with start scripts of up to a minute each. One that only reports gives up by itself
+/// long before; but while the agent draws a long message it reads nothing, and would take that for the hook's delay.
+const REPORT_LIMIT: u64 = 10 * 60 * 1000;
 /// Milliseconds that a person may take to decide: a day.
 const HOLD_LIMIT: u64 = 24 * 60 * 60 * 1000;
 /// The variable with the folder that `.gemini` is in.
@@ -216,7 +215,7 @@ fn own_settings(launch: &Launch) -> Value {
 fn hooks(launch: &Launch) -> Value {
     let hook = |event: &&str| {
         let (hold, limit) = match *event {
-            "SessionStart" => ("--hold ", START_LIMIT),
+            "SessionStart" => ("--hold ", REPORT_LIMIT),
             _ if HOLDING.contains(event) => ("--hold ", HOLD_LIMIT),
             _ => ("", REPORT_LIMIT),
         };
