@@ -42,6 +42,9 @@ test-real: deps ## The real agents in coop, and what they drew against xterm.js
 	node tests/real/record.mjs --coop target/debug/coop --out target/real
 	node tests/xterm/compare.mjs --show target/debug/examples/show --raw target/real --filter raw:
 	COOP_REAL_CLAUDE=$$(node tests/real/which.mjs claude) $(CARGO) test -p coop --test it -- --test-threads 1 claude hook
+	COOP_REAL_GEMINI=$$(node tests/real/which.mjs gemini) COOP_REAL_OPENCODE=$$(node tests/real/which.mjs opencode) \
+		$(CARGO) test -p coop --test it -- --test-threads 1 --nocapture acp::
+	COOP_REAL_CODEX=$$(node tests/real/which.mjs codex) $(CARGO) test -p coop --test it -- --test-threads 1 --nocapture codex
 	COOP_REAL_GEMINI=$$(node tests/real/which.mjs gemini) $(CARGO) test -p coop --test it -- --test-threads 1 --nocapture gemini
 
 test-grpc: deps ## The gRPC service by reflection, with buf

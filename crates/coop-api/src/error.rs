@@ -15,7 +15,7 @@ pub enum ErrorCode {
     WriterBusy,
     /// The token is missing or wrong.
     Unauthorized,
-    /// The request came from an origin or for a host that is not allowed.
+    /// The request came from an origin or for a host that is not allowed, or from the agent that it would steer.
     Forbidden,
     /// The request is malformed or out of bounds.
     BadRequest,

@@ -14,6 +14,7 @@ mod ids;
 mod port;
 mod screen;
 mod style;
+mod token;
 mod usage;
 
 pub use agent::{AgentReport, AgentState, Capability, Evidence, EvidenceSource, Explanation, Fault, FaultKind, Heard};
@@ -32,4 +33,5 @@ pub use port::{
 };
 pub use screen::{Cursor, CursorShape, Line, Modes, Mouse, Run, Screen, Size, SizeError};
 pub use style::{Color, Style, Underline};
+pub use token::Token;
 pub use usage::{Usage, UsageReport};

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     AgentId, AgentReport, Answer, Answered, Ask, Epoch, Error, EventPage, Explanation, Feed, Line, NudgeId, Offset,
-    Receipt, Screen, Seq, Size, UsageReport, When, WriterId,
+    Receipt, Screen, Seq, Size, Token, UsageReport, When, WriterId,
 };
 
 /// The one port: what a transport can ask of agents, be it one session or a fleet of them.
@@ -66,15 +66,28 @@ pub enum Request {
     /// The last things that were heard of the agent, and what was made of them.
     Explain,
     /// Gives an idle agent a message.
-    Nudge(NudgeRequest),
+    Nudge {
+        /// Who gives it.
+        writer: WriterId,
+        /// The message.
+        nudge: NudgeRequest,
+    },
     /// Takes back a message that waits.
     CancelNudge(NudgeId),
     /// What the agent asks.
     Asks,
     /// Answers what the agent asks.
-    Respond(Answer),
+    Respond {
+        /// Who answers.
+        writer: WriterId,
+        /// The answer.
+        answer: Answer,
+    },
     /// Stops what the agent is doing.
-    Interrupt,
+    Interrupt {
+        /// Who stops it.
+        writer: WriterId,
+    },
     /// Decides about an agent that wants to end its turn and is held.
     ResolveStop(StopDecision),
     /// Takes in what one of the agent's hooks reports; the reply is what the hook is to print.
@@ -266,8 +279,10 @@ pub enum StopDecision {
 }
 
 /// Something an agent's hook reports.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct HookCall {
+    /// The token of the run that the hook belongs to.
+    pub token: Token,
     /// Which hook.
     pub event: String,
     /// What it was given.

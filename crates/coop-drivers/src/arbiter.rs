@@ -107,6 +107,7 @@ impl Arbiter {
             Meaning::Unclear => self.hear_nothing(evidence),
             Meaning::Session { .. }
             | Meaning::Started(_)
+            | Meaning::Command { .. }
             | Meaning::Ask(_)
             | Meaning::AskGone { .. }
             | Meaning::Retrying(_)
@@ -114,7 +115,8 @@ impl Arbiter {
             | Meaning::Said(_)
             | Meaning::Tool(_)
             | Meaning::Wrote(_)
-            | Meaning::Used { .. } => Verdict::Noted,
+            | Meaning::Used { .. }
+            | Meaning::Replied { .. } => Verdict::Noted,
         }
     }
 

@@ -8,12 +8,17 @@ use bytes::Bytes;
 use coop_api::{Answer, Ask, Capability, Screen};
 use serde_json::Value;
 
-use crate::{Reach, Signal, StartSource};
+use crate::{Allowed, Reach, Serve, Served, Signal, StartSource};
 
 /// What coop knows of one agent.
 pub trait Driver: Send {
     /// Returns what can be done with it, the way it is run.
     fn capabilities(&self) -> &'static [Capability];
+
+    /// Returns which of coop's own options it heeds; the others are refused for it.
+    fn heeds(&self) -> Heeds {
+        Heeds::default()
+    }
 
     /// Returns what has to be done before the agent is started.
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError>;
@@ -42,8 +47,27 @@ pub trait Driver: Send {
     /// Returns what a hook prints to tell an agent that begins what it should know.
     fn start_reply(&self, source: StartSource, context: &str) -> Option<Value>;
 
+    /// Tells whether a screen shows something that a step waits for.
+    fn shows(&self, _: &OnScreen, _: &Screen) -> bool {
+        false
+    }
+
+    /// Tells whether the turn is over and more of what was said and done in it is still to be told.
+    fn is_behind(&self) -> bool {
+        false
+    }
+
     /// Returns how a setting of the running agent is changed; nothing if that cannot be done.
-    fn configure(&self, settings: &coop_api::Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
+    fn configure(&mut self, settings: &coop_api::Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
+}
+
+/// Options of coop's own that a driver may heed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heeds {
+    /// [`Launch::resume`].
+    pub resume: bool,
+    /// [`Launch::allowed`].
+    pub allowed: bool,
 }
 
 /// How the agent is run.
@@ -84,6 +108,10 @@ pub struct Launch {
     pub home: String,
     /// A name for a new conversation.
     pub session_id: String,
+    /// The earlier conversation to go on with.
+    pub resume: Option<String>,
+    /// What may be done for the agent when its protocol asks for it.
+    pub allowed: Allowed,
     /// A secret that the agent's server can be given.
     pub secret: String,
     /// A port on loopback that was free a moment ago.
@@ -102,6 +130,8 @@ pub struct Launch {
     pub variables: Variables,
     /// The content of the files that the driver wanted to read, by path.
     pub contents: BTreeMap<String, String>,
+    /// What the program says of its version, if the driver wanted to know and it said something.
+    pub version: Option<String>,
 }
 
 impl Launch {
@@ -160,6 +190,20 @@ pub struct Companion {
     pub command: Vec<String>,
     /// Variables to set.
     pub env: Vec<(String, String)>,
+    /// What has to be there before the agent is started, if it cannot wait for it by itself.
+    pub ready: Option<Ready>,
+}
+
+/// The title of a terminal in which something else is run because the companion was not ready in time.
+pub const WITHOUT_COMPANION: &str = "coop: without its server";
+
+/// When a companion is ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// The Unix socket that it will listen on.
+    pub socket: String,
+    /// What is run in the agent's place if it does not in time: the program and its arguments.
+    pub instead: Vec<String>,
 }
 
 /// How an agent's protocol is reached.
@@ -172,7 +216,7 @@ pub enum Link {
     Pipe,
     /// Messages over a WebSocket on a Unix socket.
     Socket {
-        /// Where it is, or will be.
+        /// Where it is, or will be. If a part of its name is not known it is `*`, which means the first of those there are.
         path: String,
     },
     /// Calls over HTTP on loopback, and a stream of events.
@@ -193,6 +237,10 @@ pub enum Say {
     Message(Value),
     /// A call, over HTTP.
     Call(Call),
+    /// Something that its protocol asked of us, for the session to do.
+    Serve(Serve),
+    /// Something it said that is not the protocol's, for people to see.
+    Show(String),
 }
 
 /// A call over HTTP.
@@ -222,7 +270,7 @@ pub struct FileToWrite {
 pub enum Watch {
     /// Lines of JSON that are appended.
     Log {
-        /// Where it is, or will be. If a part of its name is not known it is `*`, which means the first of those there are.
+        /// Where it is, or will be.
         path: String,
     },
     /// The status files of a folder, one for each process.
@@ -262,6 +310,15 @@ pub enum Observation<'a> {
         /// What came back, if that was JSON.
         body: &'a Value,
     },
+    /// A message of ours was written to the agent's standard input, whole.
+    Sent(&'a Value),
+    /// Something was done for the agent, or not.
+    Served {
+        /// Its name.
+        name: &'a str,
+        /// What came of it.
+        outcome: &'a Served,
+    },
     /// The link to the agent's protocol came up, or is down; it comes up again by itself.
     Link {
         /// Which.
@@ -295,35 +352,87 @@ pub enum Step {
     Type(Bytes),
     /// Waits.
     Pause(Duration),
-    /// Waits for a sight, and does nothing more if it does not come in time.
-    See {
-        /// Each of these is in a row of the screen, with single blanks,
-        rows: Vec<String>,
-        /// at or below the last row that has this.
-        below: String,
-        /// For how long.
-        within: Duration,
-    },
-    /// Waits for a proof, and without one in time types this once and waits again.
+    /// Waits for a proof, and without one in time tries once more, if it may, or gives up. Nothing further is done then.
     Expect {
         /// What proves it.
         what: Expected,
         /// For how long.
         within: Duration,
         /// What to type once if nothing comes.
-        retry: Option<Bytes>,
+        retry: Option<Retry>,
     },
 }
 
+/// Keys that are typed a second time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Retry {
+    /// The keys.
+    pub keys: Bytes,
+    /// What the screen must show right then: anywhere else they could do something else.
+    pub only_if: OnScreen,
+}
+
 /// What proves that something took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Expected {
     /// The agent began a turn.
     TurnBegan,
+    /// The agent took a command of its own: it began a turn or anew, works, asks something, or wrote the command down.
+    /// When the time is up its empty input will do.
+    Command,
     /// The ask is settled.
     AskGone,
     /// The agent is idle.
     Idle,
+    /// The agent replied to this request.
+    Reply(String),
+    /// The screen shows this.
+    Screen(OnScreen),
+}
+
+/// Something on the agent's screen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OnScreen {
+    /// Its input is open, and nothing is typed in it.
+    InputEmpty,
+    /// Its input is open for messages, and something is typed in it.
+    InputFilled,
+    /// Its input is open, and holds this message.
+    InputHolds(String),
+    /// This is asked, word for word.
+    Asked(Box<Ask>),
+    /// The mark stands before this option.
+    Marked {
+        /// The option's number.
+        number: char,
+        /// How it is called.
+        label: Label,
+    },
+    /// An option of several that can be chosen is chosen, or not.
+    Ticked {
+        /// The option's number.
+        number: char,
+        /// Whether it is.
+        ticked: bool,
+    },
+    /// Each of these stands in a row, with single blanks, at or below the last row that has something.
+    Rows {
+        /// What stands there.
+        rows: Vec<String>,
+        /// Where to begin.
+        below: String,
+    },
+}
+
+/// What an option is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Label {
+    /// Anything.
+    Any,
+    /// Something that begins with this.
+    Begins(String),
+    /// Something, but nothing that begins with this.
+    Other(String),
 }
 
 /// What an agent is told that wants to end its turn.
@@ -344,6 +453,9 @@ pub enum Refusal {
     /// Somebody is in the middle of something.
     #[error("{0}")]
     Occupied(String),
+    /// The agent shows nothing to type into; that may be over in a moment.
+    #[error("{0}")]
+    NotYet(String),
     /// The request makes no sense for this ask or agent.
     #[error("{0}")]
     BadRequest(String),

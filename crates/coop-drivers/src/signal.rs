@@ -40,6 +40,11 @@ pub enum Meaning {
         /// The message, if it is known.
         prompt: Option<String>,
     },
+    /// A command of the agent's own ran, such as `/clear`.
+    Command {
+        /// The command, with what was said to it.
+        text: String,
+    },
     /// The agent works.
     Working {
         /// The tool it uses.
@@ -83,6 +88,15 @@ pub enum Meaning {
         id: String,
         /// What it used.
         usage: Usage,
+        /// When it was made, in milliseconds since 1970, if that is known.
+        at: Option<u64>,
+    },
+    /// The agent replied to a request of ours.
+    Replied {
+        /// The request's name.
+        request: String,
+        /// Why it does not do it.
+        error: Option<String>,
     },
 }
 
@@ -93,6 +107,7 @@ impl Meaning {
             Self::Session { .. } => "session",
             Self::Started(_) => "started",
             Self::TurnBegan { .. } => "turn began",
+            Self::Command { .. } => "command",
             Self::Working { .. } => "working",
             Self::Idle(_) => "idle",
             Self::Quiet => "quiet",
@@ -106,6 +121,8 @@ impl Meaning {
             Self::Tool(_) => "tool",
             Self::Wrote(_) => "artifact",
             Self::Used { .. } => "usage",
+            Self::Replied { error: None, .. } => "done",
+            Self::Replied { error: Some(_), .. } => "refused",
         }
     }
 }

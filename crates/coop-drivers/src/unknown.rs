@@ -18,6 +18,7 @@ pub const UNKNOWN: Known = Known {
     runtimes: &[Runtime::Pty],
     variables: &[],
     logins: &[],
+    asks_version: false,
     keys: &[],
     rules: "version = 1\nagent = \"unknown\"",
     reads: |_| Vec::new(),
@@ -94,7 +95,7 @@ impl Driver for Unknown {
         None
     }
 
-    fn configure(&self, _: &Configure, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
+    fn configure(&mut self, _: &Configure, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
         Err(no_driver())
     }
 }

@@ -1,14 +1,13 @@
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use coop_api::{
     AgentId, AgentReport, Agents, Answer, Answered, Ask, Dump, Error, ErrorCode, Explanation, Health, History,
-    HookCall, Input, LockAction, NudgeRequest, Receipt, Reply, Request, Screen, Status, UsageReport, WriterId, Written,
+    HookCall, Input, LockAction, NudgeRequest, Receipt, Reply, Request, Screen, Status, Token, UsageReport, WriterId,
+    Written,
 };
 use serde_json::Value;
-use subtle::ConstantTimeEq;
 use tokio_util::sync::CancellationToken;
 
 use crate::wire::LockedBody;
@@ -18,41 +17,8 @@ use crate::wire::LockedBody;
 pub struct Config {
     /// The token every request must carry, if there is one.
     pub token: Option<Token>,
-    /// The token that the agent's hooks carry; without one there are no hooks.
-    pub hook_token: Option<Token>,
     /// Names by which the server may be addressed, beside IP addresses and `localhost`.
     pub hosts: Vec<String>,
-}
-
-/// A secret that is never printed.
-#[derive(Clone)]
-pub struct Token(String);
-
-impl Token {
-    /// Returns the token, unless it is empty or could not stand in a header.
-    pub fn new(text: impl Into<String>) -> Result<Self, &'static str> {
-        let text = text.into();
-        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err("a token is one or more printable ASCII characters without blanks");
-        }
-        Ok(Self(text))
-    }
-
-    /// Returns the token itself, for a header.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-
-    /// Compares in constant time.
-    pub(crate) fn matches(&self, given: &str) -> bool {
-        self.0.as_bytes().ct_eq(given.as_bytes()).into()
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(…)")
-    }
 }
 
 /// Asks and takes the reply apart; one of another kind is the agent's fault, not the caller's.
@@ -154,12 +120,12 @@ impl<A: Agents> App<A> {
         ask!(self, Request::AgentState, Reply::AgentState).map(|report| *report)
     }
 
-    pub(crate) async fn nudge(&self, nudge: NudgeRequest) -> Result<Receipt, Error> {
-        ask!(self, Request::Nudge(nudge), Reply::Receipt)
+    pub(crate) async fn nudge(&self, writer: WriterId, nudge: NudgeRequest) -> Result<Receipt, Error> {
+        ask!(self, Request::Nudge { writer, nudge }, Reply::Receipt)
     }
 
-    pub(crate) async fn respond(&self, answer: Answer) -> Result<Answered, Error> {
-        ask!(self, Request::Respond(answer), Reply::Answered)
+    pub(crate) async fn respond(&self, writer: WriterId, answer: Answer) -> Result<Answered, Error> {
+        ask!(self, Request::Respond { writer, answer }, Reply::Answered)
     }
 
     pub(crate) async fn asks(&self) -> Result<Vec<Ask>, Error> {

@@ -105,6 +105,7 @@ mod tests {
         BAD_REQUEST 400 InvalidArgument None
         NOT_FOUND 404 NotFound None
         NO_DRIVER 404 Unimplemented None
+        UNSUPPORTED 501 Unimplemented None
         AGENT_BUSY 409 FailedPrecondition None
         NO_PROMPT 409 FailedPrecondition None
         ALREADY_ANSWERED 409 FailedPrecondition None

@@ -1,27 +1,20 @@
-//! Who may ask at all: the token, the host the request is for, and the page it comes from.
+//! Who may ask at all: the token, the host the request is for, and the page it comes from. And who may only look.
 //!
 //! A browser sends requests for any page it shows, also to this machine. So a request must be for a name that cannot
-//! be somebody's trick (DNS rebinding), and a page it comes from must be our own. Unix sockets are out of browsers'
-//! reach.
+//! be somebody's trick (DNS rebinding), and a page it comes from must be our own.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, Method, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use coop_api::{Agents, Error, ErrorCode};
+use coop_api::{Agents, Error, ErrorCode, Token};
 
 use crate::app::{App, Config};
 use crate::error::{Failure, status};
-
-/// Where a connection came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Peer {
-    Tcp,
-    Unix,
-}
+use crate::peer::Peer;
 
 /// The WebSocket's path: its clients may bring the token in their first message.
 pub(crate) const WS_PATH: &str = "/ws";
@@ -29,21 +22,70 @@ pub(crate) const WS_PATH: &str = "/ws";
 /// Where the agent's hooks report; they carry a token of their own.
 pub(crate) const HOOKS_PATH: &str = "/api/v1/hooks/";
 /// The header with the hooks' token.
-pub(crate) const HOOK_TOKEN: &str = "x-coop-hook-token";
+const HOOK_TOKEN: &str = "x-coop-hook-token";
+
+/// What only looks, beside HTTP's own GET. Everything else that is served over gRPC steers.
+const LOOKING: [&str; 16] = [
+    "/coop.v1.Coop/GetHealth",
+    "/coop.v1.Coop/GetScreen",
+    "/coop.v1.Coop/GetDump",
+    "/coop.v1.Coop/GetStatus",
+    "/coop.v1.Coop/StreamOutput",
+    "/coop.v1.Coop/StreamScreen",
+    "/coop.v1.Coop/GetAgentState",
+    "/coop.v1.Coop/StreamState",
+    "/coop.v1.Coop/Explain",
+    "/coop.v1.Coop/ListAsks",
+    "/coop.v1.Coop/ListNudges",
+    "/coop.v1.Coop/GetTranscript",
+    "/coop.v1.Coop/GetUsage",
+    "/coop.v1.Coop/StreamEvents",
+    "/grpc.health.v1.Health/",
+    "/grpc.reflection.v1.ServerReflection/",
+];
 
 pub(crate) async fn guard<A: Agents>(State(app): State<Arc<App<A>>>, request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<Peer>().copied().unwrap_or(Peer::Tcp);
-    let (uri, headers) = (request.uri(), request.headers());
-    let verdict = check_source(peer, uri, headers, &app.config).and_then(|()| match uri.path() {
-        WS_PATH => Ok(()),
-        path if path.starts_with(HOOKS_PATH) => check_hook_token(headers, &app.config),
-        _ => check_token(uri, headers, &app.config),
-    });
-    match verdict {
+    let peer = request.extensions().get::<Arc<Peer>>().cloned();
+    match check(peer.as_deref(), request.method(), request.uri(), request.headers(), &app.config).await {
         Ok(()) => next.run(request).await,
-        Err(error) if is_grpc(headers) => status(error).into_http(),
+        Err(error) if is_grpc(request.headers()) => status(error).into_http(),
         Err(error) => Failure(error).into_response(),
     }
+}
+
+async fn check(
+    peer: Option<&Peer>,
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+    config: &Config,
+) -> Result<(), Error> {
+    // Unix sockets are out of browsers' reach.
+    if !peer.is_some_and(Peer::is_unix) {
+        check_source(uri, headers, config)?;
+    }
+    match uri.path() {
+        WS_PATH => {}
+        path if path.starts_with(HOOKS_PATH) => drop(hook_token(headers)?),
+        _ => check_token(uri, headers, config)?,
+    }
+    match peer {
+        _ if only_looks(method, uri.path()) => Ok(()),
+        Some(peer) => peer.check_may_steer(config).await,
+        None => Err(Error::internal("nobody has said whose connection this is")),
+    }
+}
+
+/// Tells whether a request can change nothing. The WebSocket checks each message, and hooks only report.
+fn only_looks(method: &Method, path: &str) -> bool {
+    if path == WS_PATH || path.starts_with(HOOKS_PATH) {
+        return true;
+    }
+    if path.starts_with("/api/v1/") {
+        return matches!(*method, Method::GET | Method::HEAD);
+    }
+    // Not by the method: gRPC takes any.
+    LOOKING.iter().any(|known| if known.ends_with('/') { path.starts_with(known) } else { path == *known })
 }
 
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
@@ -64,13 +106,11 @@ pub(crate) fn check_token(uri: &Uri, headers: &HeaderMap, config: &Config) -> Re
     Err(Error::new(ErrorCode::Unauthorized, message))
 }
 
-/// Checks the token that a hook brings. The API's token does not do: whoever has it has better ways.
-fn check_hook_token(headers: &HeaderMap, config: &Config) -> Result<(), Error> {
-    let given = headers.get(HOOK_TOKEN).and_then(|value| value.to_str().ok());
-    match (&config.hook_token, given) {
-        (Some(token), Some(given)) if token.matches(given) => Ok(()),
-        _ => Err(Error::new(ErrorCode::Unauthorized, "only the agent's own hooks may report here")),
-    }
+/// Returns the token that a hook brings; the agent knows whether it is the right one. The API's token does not do:
+/// whoever has it has better ways.
+pub(crate) fn hook_token(headers: &HeaderMap) -> Result<Token, Error> {
+    let given = headers.get(HOOK_TOKEN).and_then(|value| value.to_str().ok()).and_then(|value| Token::new(value).ok());
+    given.ok_or_else(|| Error::new(ErrorCode::Unauthorized, "only the agent's own hooks may report here"))
 }
 
 /// Returns the token the request carries, wherever it carries it.
@@ -103,10 +143,7 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn check_source(peer: Peer, uri: &Uri, headers: &HeaderMap, config: &Config) -> Result<(), Error> {
-    if peer == Peer::Unix {
-        return Ok(());
-    }
+fn check_source(uri: &Uri, headers: &HeaderMap, config: &Config) -> Result<(), Error> {
     let host = match uri.authority() {
         Some(authority) => Some(authority.as_str()),
         None => headers.get(header::HOST).and_then(|host| host.to_str().ok()),
@@ -149,8 +186,9 @@ fn same_origin(origin: &str, host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use prost::Message as _;
+
     use super::*;
-    use crate::app::Token;
 
     fn headers(pairs: &[(header::HeaderName, &str)]) -> HeaderMap {
         pairs.iter().map(|(name, value)| (name.clone(), value.parse().expect("a header value"))).collect()
@@ -162,7 +200,7 @@ mod tests {
         if let Some(origin) = origin {
             headers.insert(header::ORIGIN, origin.parse().expect("a header value"));
         }
-        check_source(Peer::Tcp, &Uri::from_static("/api/v1/health"), &headers, &config).is_ok()
+        check_source(&Uri::from_static("/api/v1/health"), &headers, &config).is_ok()
     }
 
     #[test]
@@ -182,6 +220,56 @@ mod tests {
         for origin in ["http://evil.example", "null", "http://localhost:9999", "http://localhost", "file://", ""] {
             assert!(!source("localhost:8080", Some(origin)), "{origin}");
         }
+    }
+
+    #[test]
+    fn everything_that_can_change_something_is_known_to() {
+        let mut steering: Vec<String> = Vec::new();
+        for route in crate::ROUTES {
+            let method = route.method.parse().expect("a method");
+            if !only_looks(&method, route.path) {
+                steering.push(format!("{} {}", route.method, route.path));
+            }
+        }
+        let set = prost_types::FileDescriptorSet::decode(&include_bytes!("grpc/descriptor.bin")[..]);
+        for file in set.expect("a descriptor").file {
+            for service in &file.service {
+                let path = |name: &str| format!("/{}.{}/{name}", file.package(), service.name());
+                let rpcs = service.method.iter().map(|method| path(method.name()));
+                // Whatever the method: gRPC does not look at it.
+                steering.extend(rpcs.filter(|rpc| !only_looks(&Method::GET, rpc)));
+            }
+        }
+        insta::assert_snapshot!(steering.join("\n"), @r"
+        POST /api/v1/input
+        POST /api/v1/input/keys
+        POST /api/v1/lock
+        POST /api/v1/resize
+        POST /api/v1/signal
+        POST /api/v1/restart
+        POST /api/v1/shutdown
+        POST /api/v1/agent/nudge
+        DELETE /api/v1/agent/nudges/{id}
+        POST /api/v1/agent/respond
+        POST /api/v1/agent/interrupt
+        POST /api/v1/agent/configure
+        POST /api/v1/stop/resolve
+        /coop.v1.Coop/SendInput
+        /coop.v1.Coop/SendKeys
+        /coop.v1.Coop/Lock
+        /coop.v1.Coop/Resize
+        /coop.v1.Coop/SendSignal
+        /coop.v1.Coop/Restart
+        /coop.v1.Coop/Shutdown
+        /coop.v1.Coop/Nudge
+        /coop.v1.Coop/Respond
+        /coop.v1.Coop/CancelNudge
+        /coop.v1.Coop/Interrupt
+        /coop.v1.Coop/Configure
+        /coop.v1.Coop/ResolveStop
+        ");
+        assert!(!only_looks(&Method::GET, "/no.such.Service/Method"));
+        assert!(only_looks(&Method::POST, "/grpc.health.v1.Health/Check"));
     }
 
     #[test]

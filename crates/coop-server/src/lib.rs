@@ -10,15 +10,17 @@ mod follow;
 mod grpc;
 mod guard;
 mod http;
+mod kin;
 mod meter;
 mod openapi;
+mod peer;
 mod routes;
 mod serve;
 mod sse;
 mod wire;
 mod ws;
 
-pub use app::{Config, Token};
+pub use app::Config;
 pub use openapi::document as openapi;
 pub use routes::{ROUTES, Route};
 pub use serve::{Listener, Server, Surface};

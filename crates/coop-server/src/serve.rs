@@ -20,8 +20,9 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tower::Layer;
 
 use crate::app::{App, Config};
-use crate::guard::{Peer, guard};
+use crate::guard::guard;
 use crate::meter::{Meter, Metered};
+use crate::peer::Peer;
 use crate::{grpc, http, routes};
 
 /// Connections at a time, if the process may open as many files; more wait to be accepted.
@@ -83,11 +84,7 @@ impl<A: Agents> Server<A> {
 
     /// Begins to serve on a listener, in the background.
     pub fn listen(&self, listener: Listener, surface: Surface) {
-        let peer = match &listener {
-            Listener::Tcp(_) => Peer::Tcp,
-            Listener::Unix(_) => Peer::Unix,
-        };
-        let router = self.surface(surface, peer);
+        let router = self.surface(surface);
         // Probes must get through also when clients have taken every place.
         let connections = match surface {
             Surface::Api => Arc::clone(&self.connections),
@@ -96,12 +93,12 @@ impl<A: Agents> Server<A> {
         self.tasks.spawn(accept(listener, router, self.app.shutdown.clone(), self.tasks.clone(), connections));
     }
 
-    /// Returns what is served over TCP, for callers that bring their own connections.
+    /// Returns what is served over TCP, for callers that bring their own connections and vouch for them.
     pub fn router(&self) -> Router {
-        self.surface(Surface::Api, Peer::Tcp)
+        self.surface(Surface::Api).layer(Extension(Arc::new(Peer::brought())))
     }
 
-    fn surface(&self, surface: Surface, peer: Peer) -> Router {
+    fn surface(&self, surface: Surface) -> Router {
         let app = Arc::clone(&self.app);
         match surface {
             Surface::Health => Router::new()
@@ -112,8 +109,7 @@ impl<A: Agents> Server<A> {
             Surface::Api => grpc::router(&app)
                 .merge(routes::router().with_state(Arc::clone(&app)))
                 .fallback(http::not_found)
-                .layer(middleware::from_fn_with_state(app, guard))
-                .layer(Extension(peer)),
+                .layer(middleware::from_fn_with_state(app, guard)),
         }
     }
 
@@ -144,17 +140,17 @@ async fn accept(
         let accepted = async {
             // The semaphore is never closed.
             let permit = Arc::clone(&connections).acquire_owned().await.map_err(io::Error::other)?;
-            next(&listener).await.map(|stream| (stream, permit))
+            next(&listener).await.map(|(stream, peer)| (stream, peer, permit))
         };
         let accepted = tokio::select! {
             () = shutdown.cancelled() => return,
             accepted = accepted => accepted,
         };
         match accepted {
-            Ok((stream, permit)) => {
+            Ok((stream, peer, permit)) => {
                 let place =
                     Place { meter: Arc::new(Meter::new()), _counted: Arc::new(permit), _waited_for: tasks.token() };
-                tasks.spawn(serve(stream, router.clone(), place, shutdown.clone()));
+                tasks.spawn(serve(stream, peer, router.clone(), place, shutdown.clone()));
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -167,16 +163,21 @@ async fn accept(
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-async fn next(listener: &Listener) -> io::Result<Box<dyn Stream>> {
+async fn next(listener: &Listener) -> io::Result<(Box<dyn Stream>, Peer)> {
     Ok(match listener {
         Listener::Tcp(listener) => {
             let (stream, _) = listener.accept().await?;
             // Keystrokes are small and must not wait for each other.
             stream.set_nodelay(true)?;
             notice_death(&stream)?;
-            Box::new(stream)
+            let peer = Peer::tcp(&stream);
+            (Box::new(stream), peer)
         }
-        Listener::Unix(listener) => Box::new(listener.accept().await?.0),
+        Listener::Unix(listener) => {
+            let (stream, _) = listener.accept().await?;
+            let peer = Peer::unix(&stream);
+            (Box::new(stream), peer)
+        }
     })
 }
 
@@ -190,13 +191,13 @@ fn notice_death(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-async fn serve(stream: Box<dyn Stream>, router: Router, place: Place, shutdown: CancellationToken) {
+async fn serve(stream: Box<dyn Stream>, peer: Peer, router: Router, place: Place, shutdown: CancellationToken) {
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(PING_AFTER).keep_alive_timeout(PING_AFTER);
     let meter = Arc::clone(&place.meter);
     let stream = Metered::new(stream, Arc::clone(&meter));
-    let service = TowerToHyperService::new(Extension(place).layer(router));
+    let service = TowerToHyperService::new(Extension(Arc::new(peer)).layer(Extension(place).layer(router)));
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
     tokio::pin!(connection);
     let silent = async {
@@ -220,12 +221,11 @@ async fn serve(stream: Box<dyn Stream>, router: Router, place: Place, shutdown: 
 
 #[cfg(test)]
 mod tests {
-    use coop_api::{AgentId, Error, Feed, Reply, Request};
+    use coop_api::{AgentId, Error, Feed, Reply, Request, Token};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::time::Instant;
 
     use super::*;
-    use crate::app::Token;
 
     struct Nobody;
 

@@ -6,8 +6,8 @@ use std::mem;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
-use coop_api::{AskId, Capability, Error, ErrorCode, Reply, Request};
-use coop_drivers::{Observation, Runtime, Say, StartSource, Watch};
+use coop_api::{AskId, Capability, Error, ErrorCode, Reply, Request, WriterId};
+use coop_drivers::{Observation, Runtime, Say, Serve, Served, StartSource, Watch};
 use coop_term::{Exit, SpawnError};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
@@ -17,6 +17,7 @@ use crate::handle::Prepared;
 use crate::link::{Linked, News};
 use crate::prime;
 use crate::render::render;
+use crate::serve::Services;
 use crate::session::Session;
 use crate::watch::{self, Seen};
 
@@ -41,7 +42,7 @@ impl Session {
     }
 
     /// Begins to follow the agent that was just started.
-    pub(crate) fn begin_agent(&mut self, prepared: Prepared) {
+    pub(crate) fn begin_agent(&mut self, prepared: Prepared, since: SystemTime) {
         let Some(driven) = &self.options.driven else { return };
         let transcript = prepared.watch.iter().find_map(|watch| match watch {
             Watch::Log { path } => Some(path.clone()),
@@ -49,11 +50,14 @@ impl Session {
         });
         let now = self.now();
         let (seen, files) = mpsc::channel(SEEN);
-        self.log_paths = Some(watch::start(prepared.watch, now.wall, seen));
+        self.log_paths = Some(watch::start(prepared.watch, since, seen));
         self.files = files;
+        self.hook_token = prepared.hook_token;
         let (grace, stop) = (driven.idle_grace, driven.stop.clone());
         self.agent = Some(Agent::new(prepared.driver, prepared.runtime, grace, stop, transcript, &now));
         self.link = Linked::start(prepared.link);
+        let guard = driven.guard.clone();
+        self.services = prepared.services.map(|options| Services::start(options, guard));
         for what in prepared.opening {
             self.say(what);
         }
@@ -72,7 +76,8 @@ impl Session {
     }
 
     fn now(&self) -> Now {
-        Now { instant: Instant::now(), wall: SystemTime::now(), screen: self.screen.seq() }
+        let instant = Instant::now();
+        Now { instant, wall: SystemTime::now(), screen: self.screen.seq(), lock: self.lock.held(instant) }
     }
 
     pub(crate) fn agent_deadline(&mut self, instant: Instant) {
@@ -109,6 +114,18 @@ impl Session {
         }
     }
 
+    pub(crate) fn served(&mut self, name: &str, outcome: &Served) {
+        self.observe(&Observation::Served { name, outcome });
+    }
+
+    /// Writes what waits for the agent's standard input, as far as it is taken.
+    pub(crate) fn flush_pipe(&mut self) {
+        self.write_pipe();
+        while let Some(message) = self.next_sent() {
+            self.observe(&Observation::Sent(&message));
+        }
+    }
+
     fn observe(&mut self, seen: &Observation<'_>) {
         let now = self.now();
         let Some(agent) = &mut self.agent else { return };
@@ -118,7 +135,7 @@ impl Session {
     }
 
     /// Lets the agent's part do what has become possible.
-    fn agent_goes_on(&mut self) {
+    pub(crate) fn agent_goes_on(&mut self) {
         // A snapshot for every line of a log or pipe would cost more than the line.
         if self.agent.as_ref().is_some_and(Agent::is_wanted) {
             let now = self.now();
@@ -154,9 +171,8 @@ impl Session {
                 Ok(message) => self.observe(&Observation::Control(&message)),
                 Err(_) => {
                     // Not the protocol's: a person may want to see it.
-                    let mut text = String::from_utf8_lossy(line).into_owned();
-                    text.push_str("\r\n");
-                    self.output(text.as_bytes());
+                    let text = String::from_utf8_lossy(line).into_owned();
+                    self.show(&text);
                 }
             }
         }
@@ -166,7 +182,9 @@ impl Session {
         for effect in effects {
             match effect {
                 Effect::Record(body) => {
-                    let has_screen = self.agent.as_ref().is_none_or(|agent| agent.runtime() == Runtime::Pty);
+                    let is_piped = self.child.as_ref().is_some_and(|running| running.piped);
+                    let is_pty = self.agent.as_ref().is_none_or(|agent| agent.runtime() == Runtime::Pty);
+                    let has_screen = is_pty && !is_piped;
                     if !has_screen && let Some(text) = render(&body) {
                         self.output(text.as_bytes());
                     }
@@ -193,26 +211,41 @@ impl Session {
     }
 
     fn say(&mut self, what: Say) {
-        if let Some(link) = &self.link {
-            return link.say(what);
+        match (what, &self.link) {
+            (Say::Serve(what), _) => self.serve(what),
+            (Say::Show(text), _) => self.show(&text),
+            (what, Some(link)) => link.say(what),
+            (Say::Call(call), None) => tracing::error!(path = call.path, "there is nobody to call"),
+            (Say::Message(message), None) => {
+                if let Some(running) = &mut self.child {
+                    running.outbox.extend_from_slice(message.to_string().as_bytes());
+                    running.outbox.push(b'\n');
+                    running.unsent.push_back((running.outbox.len(), message));
+                    self.flush_pipe();
+                }
+            }
         }
-        let Say::Message(message) = what else {
-            return tracing::error!("there is nobody to call");
-        };
-        if let Some(running) = &mut self.child {
-            running.outbox.extend_from_slice(message.to_string().as_bytes());
-            running.outbox.push(b'\n');
-            self.write_pipe();
+    }
+
+    fn show(&mut self, line: &str) {
+        self.output(format!("{line}\r\n").as_bytes());
+    }
+
+    fn serve(&mut self, what: Serve) {
+        match &mut self.services {
+            Some(services) => services.serve(what),
+            // It waits for an answer all the same.
+            None => self.served(&what.name, &Served::Failed("nothing is allowed".into())),
         }
     }
 
     fn begin_prime(&mut self, source: StartSource, hook: ReplyTo) {
         let prime = self.options.driven.as_ref().and_then(|driven| driven.start.prime(source)).cloned();
         let Some(prime) = prime else { return drop(hook.send(Ok(Reply::Hook(None)))) };
-        let cwd = self.options.command.cwd.clone();
+        let command = self.options.command.clone();
         let primed = self.primed.0.clone();
         tokio::spawn(async move {
-            let context = prime::text(prime, cwd).await;
+            let context = prime::text(prime, &command).await;
             // If the session is gone, so is the agent.
             let _ = primed.send(Primed { source, context, hook }).await;
         });
@@ -234,6 +267,20 @@ impl Session {
 
     /// Answers what is asked of an agent.
     pub(crate) fn ask_agent(&mut self, request: Request, reply: ReplyTo) {
+        if let Some(writer) = writer(&request) {
+            // Whoever holds the lock and asks this has not forgotten it.
+            let _ = self.lock.check(writer, Instant::now());
+        }
+        if let Request::Hook(call) = &request
+            && !self.hook_token.as_ref().is_some_and(|token| token.matches(call.token.expose()))
+        {
+            let why = "only the hooks of the agent that runs now may report here";
+            return drop(reply.send(Err(Error::new(ErrorCode::Unauthorized, why))));
+        }
+        if matches!(request, Request::Hook(_)) {
+            // What the agent said before it ran its hook comes first.
+            self.drain_pipe();
+        }
         let now = self.now();
         let exited = self.child.is_none();
         let no_driver = self.no_driver();
@@ -266,9 +313,9 @@ impl Session {
                 }
                 Err(error) => return drop(reply.send(Err(error))),
             },
-            Request::Nudge(nudge) => agent.nudge(nudge, reply, &screen, &now),
-            Request::Respond(answer) => agent.respond(&answer, reply, &screen, &now),
-            Request::Interrupt => agent.interrupt(reply, &screen, &now),
+            Request::Nudge { writer, nudge } => agent.nudge(writer, nudge, reply, &screen, &now),
+            Request::Respond { writer, answer } => agent.respond(writer, &answer, reply, &screen, &now),
+            Request::Interrupt { writer } => agent.interrupt(writer, reply, &screen, &now),
             Request::Configure(settings) => agent.configure(&settings, reply, &screen, &now),
             Request::Hook(call) => agent.hook(&call, reply, &now),
             other => return drop(reply.send(Err(Error::internal(format!("{other:?} is not for an agent"))))),
@@ -280,17 +327,24 @@ impl Session {
 
 /// Tells whether a request needs an agent that runs.
 fn changes(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::Nudge(_) | Request::Respond(_) | Request::Interrupt | Request::Configure(_) | Request::ResolveStop(_)
-    )
+    writer(request).is_some() || matches!(request, Request::Configure(_) | Request::ResolveStop(_))
+}
+
+/// Returns who asks for something that may have to be typed.
+fn writer(request: &Request) -> Option<WriterId> {
+    match request {
+        Request::Nudge { writer, .. } | Request::Respond { writer, .. } | Request::Interrupt { writer } => {
+            Some(*writer)
+        }
+        _ => None,
+    }
 }
 
 /// Returns what an agent must be able to do for a request.
 fn needed(request: &Request) -> Option<Capability> {
     match request {
-        Request::Nudge(_) => Some(Capability::Nudge),
-        Request::Interrupt => Some(Capability::Interrupt),
+        Request::Nudge { .. } => Some(Capability::Nudge),
+        Request::Interrupt { .. } => Some(Capability::Interrupt),
         Request::ResolveStop(_) => Some(Capability::StopGate),
         Request::Usage => Some(Capability::Usage),
         Request::Transcript => Some(Capability::Transcript),

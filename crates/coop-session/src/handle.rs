@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use coop_api::{AgentId, Agents, Error, ErrorCode, Feed, Pulse, Reply, Request, Size, Tap};
+use coop_api::{AgentId, Agents, Error, ErrorCode, Feed, Pulse, Reply, Request, Size, Tap, Token};
 use coop_drivers::{Driver, Link, Runtime, Say, Watch};
 use coop_term::{Command, Exit, Ring, SpawnError};
 use tokio::runtime;
@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::agent::StopConfig;
 use crate::prime::StartConfig;
+use crate::serve::ServiceOptions;
 use crate::session::Session;
 
 /// Requests that may wait for the session; more wait at their sender.
@@ -80,6 +81,10 @@ pub struct Prepared {
     pub link: Link,
     /// What its protocol is told first.
     pub opening: Vec<Say>,
+    /// What its hooks bring along; without it no hook is listened to.
+    pub hook_token: Option<Token>,
+    /// What is done for it when its protocol asks; nothing without it.
+    pub services: Option<ServiceOptions>,
 }
 
 /// Who answers the questions a child asks its terminal.

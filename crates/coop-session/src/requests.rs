@@ -41,11 +41,11 @@ impl Session {
             }
             Request::AgentState => Ok(Reply::AgentState(Box::new(self.report()))),
             Request::Explain
-            | Request::Nudge(_)
+            | Request::Nudge { .. }
             | Request::CancelNudge(_)
             | Request::Asks
-            | Request::Respond(_)
-            | Request::Interrupt
+            | Request::Respond { .. }
+            | Request::Interrupt { .. }
             | Request::ResolveStop(_)
             | Request::Hook(_)
             | Request::Transcript
@@ -101,7 +101,10 @@ impl Session {
     fn change_lock(&mut self, writer: WriterId, action: LockAction) -> Result<Reply, Error> {
         match action {
             LockAction::Acquire => self.lock.acquire(writer, Instant::now())?,
-            LockAction::Release => self.lock.release(writer),
+            LockAction::Release => {
+                self.lock.release(writer);
+                self.agent_goes_on();
+            }
         }
         Ok(Reply::Done)
     }

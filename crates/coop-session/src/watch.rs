@@ -63,18 +63,17 @@ async fn run(
         }
     })?;
     let mut folders = Folders { watcher, watched: Vec::new() };
-    let mut log: Option<Tail> = None;
+    let mut log: Option<Log> = None;
     let mut status: Option<StatusFolder> = None;
     for watch in watches {
         match watch {
-            Watch::Log { path } => log = Some(Tail::new(path.into(), since)),
+            Watch::Log { path } => log = Some(Log::new(path.into(), since)),
             Watch::Status { folder } => status = Some(StatusFolder { folder: folder.into(), known: HashMap::new() }),
         }
     }
     loop {
-        let log_folder = log.as_ref().and_then(|log| log.path.parent());
-        let wanted: Vec<_> =
-            log_folder.into_iter().chain(status.as_ref().map(|status| status.folder.as_path())).collect();
+        let log_folders = log.iter().flat_map(Log::folders);
+        let wanted: Vec<_> = log_folders.chain(status.as_ref().map(|status| status.folder.as_path())).collect();
         // A folder may have come into being between the look for it and the watch above it: so look again.
         while folders.watch(&wanted) {}
         if let Some(status) = &mut status {
@@ -84,8 +83,8 @@ async fn run(
                 }
             }
         }
-        if let Some(log) = &mut log {
-            while let Some(lines) = log.read() {
+        for tail in log.iter_mut().flat_map(Log::tails) {
+            while let Some(lines) = tail.read() {
                 for (line, past) in lines {
                     if seen.send(Seen::LogLine { line, past }).await.is_err() {
                         return Ok(());
@@ -96,7 +95,7 @@ async fn run(
         tokio::select! {
             change = changes.recv() => if change.is_none() { return Ok(()) },
             path = more.recv() => match path {
-                Some(path) => log = Some(Tail::new(path, since)),
+                Some(path) => log = Some(Log::new(path, since)),
                 None => return Ok(()),
             },
             () = seen.closed() => return Ok(()),
@@ -136,6 +135,36 @@ impl Folders {
             }
         }
         is_new
+    }
+}
+
+/// The log of a conversation: a file of its own, and one for each sub-agent in the folder `NAME/subagents` beside it.
+struct Log {
+    main: Tail,
+    folder: PathBuf,
+    of_subagents: Vec<Tail>,
+}
+
+impl Log {
+    fn new(path: PathBuf, since: SystemTime) -> Self {
+        let folder = path.with_extension("").join("subagents");
+        Self { main: Tail::new(path, since), folder, of_subagents: Vec::new() }
+    }
+
+    fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.main.path.parent().into_iter().chain([self.folder.as_path()])
+    }
+
+    /// Returns the files. What sub-agents did comes first: the agent ends its turn after them.
+    fn tails(&mut self) -> impl Iterator<Item = &mut Tail> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let files = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
+        for path in files {
+            if !self.of_subagents.iter().any(|known| known.path == path) {
+                self.of_subagents.push(Tail::new(path, self.main.since));
+            }
+        }
+        self.of_subagents.iter_mut().chain([&mut self.main])
     }
 }
 
@@ -338,5 +367,24 @@ mod tests {
         assert_eq!(line(&mut seen).await, (1, true));
         append(&path, "{\"n\":2,\"timestamp\":\"2020-01-01T00:00:00Z\"}\n");
         assert_eq!(line(&mut seen).await, (2, false));
+    }
+
+    #[tokio::test]
+    async fn the_logs_of_sub_agents_belong_to_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log.jsonl");
+        let (sender, mut seen) = mpsc::channel(64);
+        let watch = Watch::Log { path: path.to_str().expect("text").to_owned() };
+        let _paths = start(vec![watch], SystemTime::now(), sender);
+        append(&path, "{\"n\":1}\n");
+        assert_eq!(line(&mut seen).await.0, 1);
+        let inner = folder.path().join("log/subagents");
+        fs::create_dir_all(&inner).expect("made");
+        append(&inner.join("agent-a.jsonl"), "{\"n\":2,\"timestamp\":\"2999-01-01T00:00:00Z\"}\n");
+        assert_eq!(line(&mut seen).await, (2, false));
+        append(&inner.join("agent-b.jsonl"), "{\"n\":3,\"timestamp\":\"2999-01-01T00:00:00Z\"}\n");
+        assert_eq!(line(&mut seen).await, (3, false));
+        append(&path, "{\"n\":4}\n");
+        assert_eq!(line(&mut seen).await, (4, false));
     }
 }

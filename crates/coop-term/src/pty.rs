@@ -188,7 +188,12 @@ impl Child {
 
     /// Reads what there is in the child's pipe, as far as the buffer goes.
     pub fn read_pipe(&self, buffer: &mut [u8]) -> Output {
-        self.pipes.as_ref().map_or(Output::End, |pipes| read(&pipes.output, buffer))
+        let Some(pipes) = &self.pipes else { return Output::End };
+        match read(&pipes.output, buffer) {
+            // The runtime may not have heard yet of what is there already.
+            Output::Nothing => outcome(rustix::io::read(pipes.output.get_ref(), buffer).map_err(io::Error::from)),
+            known => known,
+        }
     }
 
     /// Writes as much as the child's pipe takes now, which may be nothing.
@@ -245,7 +250,11 @@ async fn writable(pipes: Option<&Pipes>) {
 }
 
 fn read(fd: &AsyncFd<OwnedFd>, buffer: &mut [u8]) -> Output {
-    match fd.try_io(Interest::READABLE, |fd| Ok(rustix::io::read(fd, &mut *buffer)?)) {
+    outcome(fd.try_io(Interest::READABLE, |fd| Ok(rustix::io::read(fd, &mut *buffer)?)))
+}
+
+fn outcome(read: io::Result<usize>) -> Output {
+    match read {
         Ok(0) => Output::End,
         Ok(length) => Output::Bytes(length),
         Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Output::Nothing,

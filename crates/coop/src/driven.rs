@@ -7,27 +7,26 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::process::Stdio;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
-use coop_drivers::{Known, Launch, Link, Rules, Runtime, Setup, UNKNOWN, Variables};
-use coop_session::{AgentOptions, Prepared};
+use coop_api::Token;
+use coop_drivers::{Driver, Known, Launch, Link, Ready, Rules, Runtime, Setup, UNKNOWN, Variables};
+use coop_session::{AgentOptions, Prepared, ServiceOptions};
 use coop_term::{Command, Streams};
 use serde_json::Value;
 
 use crate::cli::Serve;
 use crate::config::AgentConfig;
 use crate::hook;
-use crate::paths;
+use crate::leftovers::Folder;
+use crate::paths::private;
 
-/// A folder for one sidecar's files, removed with it.
-pub(crate) struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+/// How long a program may take to say its version.
+const VERSION_WITHIN: Duration = Duration::from_secs(10);
 
 /// What is run and as what.
 pub(crate) struct Chosen {
@@ -44,14 +43,18 @@ pub(crate) fn choose(options: &Serve, command: &Command) -> anyhow::Result<Chose
         "auto" => Known::of_command(&argv),
         name => {
             let known = Known::by_name(name).with_context(|| format!("coop does not know the agent {name}"))?;
-            let at = known.program_in(&argv).or_else(|| (options.attach.is_some() || !hides(&argv)).then_some(0));
+            let at = known.program_said_in(&argv).or_else(|| options.attach.is_some().then_some(0));
             let at = at.with_context(|| {
-                format!("coop cannot tell which word of this command is {name}; run {name} itself, not by a shell")
+                let shown = argv.join(" ");
+                format!("coop cannot tell which word of {shown:?} is {name}, so it does not know where its options belong; run {name} itself, not by a shell")
             })?;
             Some((known, at))
         }
     };
     let name = known.map_or("unknown", |(known, _)| known.name);
+    if known.is_none() && (options.resume.is_some() || options.allowed().anything()) {
+        bail!("--resume and --acp-allow are for agents that coop knows; see --agent");
+    }
     if let Some(wanted) = options.runtime.map(Runtime::from) {
         let offered = known.map_or(&[Runtime::Pty][..], |(known, _)| known.runtimes);
         if !offered.contains(&wanted) {
@@ -62,19 +65,12 @@ pub(crate) fn choose(options: &Serve, command: &Command) -> anyhow::Result<Chose
     Ok(Chosen { name, known })
 }
 
-/// Tells whether a command line hides the program from us: a shell reads it.
-fn hides(argv: &[String]) -> bool {
-    let program = argv.first().and_then(|word| word.rsplit('/').next()).unwrap_or_default();
-    matches!(program, "sh" | "bash" | "zsh" | "dash" | "fish" | "ssh" | "docker" | "podman")
-}
-
 /// Returns how to run the agent, if it is one that is known.
 pub(crate) fn agent(
     options: &Serve,
     chosen: &Chosen,
     config: AgentConfig,
     command: &Command,
-    hook_token: &str,
 ) -> anyhow::Result<Option<(AgentOptions, Folder)>> {
     let (known, program_at) = match chosen.known {
         Some(known) => known,
@@ -82,23 +78,28 @@ pub(crate) fn agent(
         None if config.rules.is_some() => (&UNKNOWN, 0),
         None => return Ok(None),
     };
-    let folder = Folder(private(paths::runtime_dir()?.join(std::process::id().to_string()))?);
+    let folder = Folder::make()?;
     let rules = match config.rules {
         Some(rules) => rules,
         None => known.rules()?,
     };
-    let launch = launch(options, known, program_at, command, config.settings, &folder.0)?;
+    let mut launch = launch(options, known, program_at, command, config.settings, folder.path())?;
     if options.attach.is_none() {
+        if known.asks_version {
+            launch.version = version(command, &launch);
+        }
         // What is wrong is better said before anything runs.
-        (known.new)(rules.clone(), &launch).setup(&launch)?;
+        let driver = (known.new)(rules.clone(), &launch);
+        check_heeded(driver.as_ref(), known, &launch)?;
+        driver.setup(&launch)?;
     }
-    let (command, token) = (command.clone(), hook_token.to_owned());
+    let command = command.clone();
     let runs_already = options.attach.is_some();
     let prepare = move || {
         if runs_already {
             Ok(watch_only(known, &launch, &command, &rules))
         } else {
-            prepare(known, &launch, &command, &rules, &token)
+            prepare(known, &launch, &command, &rules)
         }
     };
     let agent = AgentOptions {
@@ -109,6 +110,46 @@ pub(crate) fn agent(
         guard: Some(guard()?),
     };
     Ok(Some((agent, folder)))
+}
+
+/// Refuses options of ours that an agent's driver would not heed.
+fn check_heeded(driver: &dyn Driver, known: &Known, launch: &Launch) -> anyhow::Result<()> {
+    let heeds = driver.heeds();
+    let (name, runtime) = (known.name, launch.runtime.as_str());
+    if launch.resume.is_some() && !heeds.resume {
+        bail!("--resume: coop cannot do that for {name} run as {runtime}; give {name} its own option for it");
+    }
+    if launch.allowed.anything() && !heeds.allowed {
+        bail!("--acp-allow: {name} run as {runtime} does not speak ACP");
+    }
+    Ok(())
+}
+
+/// Returns what the agent's program says of its version; nothing if it says nothing in time.
+fn version(command: &Command, launch: &Launch) -> Option<String> {
+    let mut words = launch.split().0.iter();
+    let mut asked = std::process::Command::new(words.next()?);
+    asked.args(words).arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    for (name, value) in &command.env {
+        match value {
+            Some(value) => asked.env(name, value),
+            None => asked.env_remove(name),
+        };
+    }
+    let mut child = asked.spawn().ok()?;
+    let mut stdout = child.stdout.take()?;
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let mut text = String::new();
+        let read = io::Read::read_to_string(&mut stdout, &mut text);
+        // If nobody waits any more, it took too long.
+        let _ = tell.send(read.map(|_| text));
+    });
+    let text = told.recv_timeout(VERSION_WITHIN);
+    let _ = child.kill();
+    let _ = child.wait();
+    let text = text.ok()?.ok()?;
+    text.lines().next().map(|line| line.trim().to_owned())
 }
 
 /// Returns the command that ends the agent should we be killed.
@@ -141,6 +182,8 @@ fn launch(
         folder: text(folder)?,
         is_roots: only_root_writes(folder),
         settings,
+        resume: options.resume.clone(),
+        allowed: options.allowed(),
         variables: Variables(known.variables.iter().filter_map(variable).collect()),
         ..Launch::default()
     };
@@ -159,8 +202,8 @@ fn named(launch: &Launch, path: &str) -> bool {
     launch.command.iter().any(|word| word.ends_with(path))
 }
 
-/// Makes ready for one more child, with a conversation of its own.
-fn prepare(known: &Known, launch: &Launch, command: &Command, rules: &Rules, token: &str) -> io::Result<Prepared> {
+/// Makes ready for one more child, with a conversation of its own and a token for its hooks alone.
+fn prepare(known: &Known, launch: &Launch, command: &Command, rules: &Rules) -> io::Result<Prepared> {
     let launch = Launch {
         session_id: uuid::Uuid::new_v4().to_string(),
         secret: uuid::Uuid::new_v4().simple().to_string(),
@@ -173,14 +216,33 @@ fn prepare(known: &Known, launch: &Launch, command: &Command, rules: &Rules, tok
     for file in &files {
         write_private(Path::new(&file.path), &file.content)?;
     }
+    let ready = companion.as_ref().and_then(|companion| companion.ready.clone());
+    let argv = match ready {
+        Some(ready) => once_ready(ready, argv)?,
+        None => argv,
+    };
     let companion = companion.map(|companion| with(command, companion.command, companion.env));
+    let services = launch.allowed.anything().then(|| ServiceOptions {
+        allowed: launch.allowed,
+        folder: PathBuf::from(&launch.cwd),
+        env: command.clone(),
+    });
     let mut command = with(command, argv, env);
-    command.env.push((hook::TOKEN.into(), Some(token.into())));
+    let token = uuid::Uuid::new_v4().simple().to_string();
+    command.env.push((hook::TOKEN.into(), Some(token.clone().into())));
     command.streams = match link {
         Link::Pipe => Streams::Pipes,
         Link::None | Link::Socket { .. } | Link::Http { .. } => Streams::Terminal,
     };
-    Ok(Prepared { command, driver, runtime: launch.runtime, watch, companion, link, opening })
+    let hook_token = Some(Token::new(token).map_err(io::Error::other)?);
+    Ok(Prepared { command, driver, runtime: launch.runtime, watch, companion, link, opening, hook_token, services })
+}
+
+/// Returns the command that waits for the companion and becomes the agent.
+fn once_ready(ready: Ready, argv: Vec<String>) -> io::Result<Vec<String>> {
+    let coop = text(&env::current_exe()?).map_err(io::Error::other)?;
+    let wait = [coop, "await".to_owned(), ready.socket, argv.len().to_string(), "--".to_owned()];
+    Ok([wait.to_vec(), argv, ready.instead].concat())
 }
 
 /// Returns a command with other words and more variables.
@@ -206,6 +268,8 @@ fn watch_only(known: &Known, launch: &Launch, command: &Command, rules: &Rules) 
         companion: None,
         link: Link::None,
         opening: Vec::new(),
+        hook_token: None,
+        services: None,
     }
 }
 
@@ -222,13 +286,6 @@ fn isolated(home: &str, known: &Known, cwd: &Path) -> anyhow::Result<String> {
     };
     let name: String = cwd.to_string_lossy().chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
     text(&private(state.join("coop/isolated").join(known.name).join(name))?)
-}
-
-/// Makes a folder that only this user can look into.
-fn private(folder: PathBuf) -> anyhow::Result<PathBuf> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-    made.with_context(|| format!("cannot make {}", folder.display()))?;
-    Ok(folder)
 }
 
 fn write_private(path: &Path, content: &str) -> io::Result<()> {

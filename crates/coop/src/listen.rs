@@ -11,6 +11,7 @@ use rustix::fs::Mode;
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::cli::Serve;
+use crate::leftovers::Claim;
 use crate::paths;
 
 /// Everything that was bound, and what to tell people about it.
@@ -62,9 +63,12 @@ pub(crate) async fn bind(options: &Serve) -> anyhow::Result<Bound> {
             listeners.push((Listener::Tcp(listener), surface));
         }
     }
-    let path = match &options.socket {
-        Some(path) => path.clone(),
-        None => paths::runtime_dir()?.join(format!("{}.sock", std::process::id())),
+    let (path, _claim) = match &options.socket {
+        Some(path) => (path.clone(), None),
+        None => {
+            let claim = Claim::take()?;
+            (claim.socket(), Some(claim))
+        }
     };
     let path = std::path::absolute(&path).context("cannot tell the current folder")?;
     paths::check_length(&path)?;

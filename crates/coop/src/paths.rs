@@ -31,6 +31,13 @@ pub(crate) fn runtime_dir() -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
+/// Makes a folder that only this user can look into.
+pub(crate) fn private(folder: PathBuf) -> anyhow::Result<PathBuf> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    made.with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder)
+}
+
 /// Returns the socket of the only agent that runs here, or says what there is instead.
 pub(crate) fn only_socket() -> anyhow::Result<PathBuf> {
     let folder = runtime_dir()?;

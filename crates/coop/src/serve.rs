@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use coop_api::{AgentId, Agents, Reply, Request, Size};
-use coop_server::{Config, Server, Token};
+use coop_server::{Config, Server};
 use coop_session::{Handle, Options, StartError};
 use coop_term::{Exit, SpawnError};
 use tokio::signal::unix::{SignalKind, signal};
@@ -18,6 +18,7 @@ use crate::command::command;
 use crate::config::AgentConfig;
 use crate::driven;
 use crate::listen;
+use crate::shield;
 
 /// How long clients may take to go once they were told to.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -52,11 +53,12 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     if let Some(target) = &options.attach {
         bridge::check(target).await?;
     }
+    shield::raise();
+    tokio::spawn(shield::reap_adopted());
     let bound = listen::bind(&options).await?;
     let (command, queries) = command(&options, &bound.socket.path)?;
-    let hook_token = uuid::Uuid::new_v4().simple().to_string();
     let chosen = driven::choose(&options, &command)?;
-    let (driven, _folder) = driven::agent(&options, &chosen, config, &command, &hook_token)?.unzip();
+    let (driven, _folder) = driven::agent(&options, &chosen, config, &command)?.unzip();
     let session = Options {
         id: AgentId(format!("{}-{}", chosen.name, std::process::id())),
         agent: chosen.name.to_owned(),
@@ -70,8 +72,7 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     };
     let mut signals = Signals::new()?;
     let (handle, done) = coop_session::start(session).await.map_err(CannotRun)?;
-    let hook_token = Token::new(hook_token).ok();
-    let server = Server::new(handle.clone(), Config { token, hook_token, hosts: options.allow_host.clone() });
+    let server = Server::new(handle.clone(), Config { token, hosts: options.allow_host.clone() });
     for (listener, surface) in bound.listeners {
         server.listen(listener, surface);
     }

@@ -3,6 +3,7 @@
 use coop_api::{Artifact, Message, Role, ToolPhase, ToolUse, Usage};
 use serde_json::Value;
 
+use super::told::Use;
 use super::{ASKING, Claude, price};
 use crate::{Meaning, artifact_kind};
 
@@ -10,81 +11,77 @@ use crate::{Meaning, artifact_kind};
 const WRITERS: [&str; 4] = ["Write", "Edit", "MultiEdit", "NotebookEdit"];
 /// What the result of a tool says when the turn ends with it; the line that ends it follows.
 const ENDS_TURN: &str = "STOP what you are doing";
+/// What the trace of a command begins with, where a message would be.
+const TRACES: [&str; 3] = ["<command-", "<local-command-", "<bash-"];
+/// The model of what no model said.
+const SYNTHETIC: &str = "<synthetic>";
+/// What the agent puts where there is no answer.
+const NO_CONTENT: &str = "(no content)";
 /// What an answered ask has in its input that the ask had not.
 const ANSWER_KEYS: [&str; 2] = ["answers", "annotations"];
 
 impl Claude {
-    /// Returns the request of a tool's use, if it is new. The use's id has another name in each source.
-    pub(super) fn tool_requested(&mut self, from: &Value, id_key: &str) -> Option<Meaning> {
-        let id = from[id_key].as_str()?.to_owned();
-        let (name, input) = match from["tool_name"].as_str() {
-            Some(name) => (name, &from["tool_input"]),
-            None => (from["name"].as_str()?, &from["input"]),
-        };
-        let is_new = self.requested.insert(id.clone());
-        if is_new && ASKING.contains(&name) {
-            self.asking.insert(id.clone(), (name.to_owned(), input.clone()));
+    /// Returns the request of a tool's use as a hook tells it, if it is new.
+    pub(super) fn tool_requested(&mut self, payload: &Value) -> Option<Meaning> {
+        let (id, tool) = (payload["tool_use_id"].as_str()?, payload["tool_name"].as_str()?);
+        self.requested(id, tool, &payload["tool_input"], payload["agent_id"].as_str())
+    }
+
+    fn requested(&mut self, id: &str, tool: &str, input: &Value, subagent: Option<&str>) -> Option<Meaning> {
+        let subagent = subagent.map(str::to_owned);
+        let made = Use { tool: tool.to_owned(), path: written(tool, input), subagent: subagent.clone() };
+        if !self.told.request(id, made) {
+            return None;
         }
-        is_new.then(|| {
-            Meaning::Tool(ToolUse {
-                id,
-                tool: name.to_owned(),
-                phase: ToolPhase::Requested,
-                input: Some(input.clone()),
-                output: None,
-                duration_ms: None,
-                subagent: from["agent_id"].as_str().map(str::to_owned),
-            })
-        })
+        if ASKING.contains(&tool) {
+            self.asking.insert(id.to_owned(), (tool.to_owned(), input.clone()));
+        }
+        Some(Meaning::Tool(ToolUse {
+            id: id.to_owned(),
+            tool: tool.to_owned(),
+            phase: ToolPhase::Requested,
+            input: Some(input.clone()),
+            output: None,
+            duration_ms: None,
+            subagent,
+        }))
     }
 
     /// Returns the end of a tool's use as a hook tells it, and the file it wrote.
     pub(super) fn tool_finished(&mut self, payload: &Value, succeeded: bool) -> Vec<Meaning> {
         let Some(id) = payload["tool_use_id"].as_str() else { return Vec::new() };
         self.asking.remove(id);
-        if !self.finished.insert(id.to_owned()) {
-            return Vec::new();
-        }
-        let tool = payload["tool_name"].as_str().unwrap_or("?").to_owned();
+        let Some(known) = self.told.finish(id) else { return Vec::new() };
+        let tool = payload["tool_name"].as_str().map_or(known.tool, str::to_owned);
+        // What it was called with at last, which need not be what was asked for.
+        let path = written(&tool, &payload["tool_input"]).or(known.path);
+        let subagent = known.subagent.or_else(|| payload["agent_id"].as_str().map(str::to_owned));
         let output = if succeeded { &payload["tool_response"] } else { &payload["error"] };
-        let wrote = succeeded.then(|| written(&tool, &payload["tool_input"])).flatten();
-        let done = Meaning::Tool(ToolUse {
-            id: id.to_owned(),
-            tool,
-            phase: if succeeded { ToolPhase::Completed } else { ToolPhase::Failed },
-            input: None,
-            output: Some(output.clone()),
-            duration_ms: payload["duration_ms"].as_u64(),
-            subagent: payload["agent_id"].as_str().map(str::to_owned),
-        });
-        [Some(done), wrote.map(Meaning::Wrote)].into_iter().flatten().collect()
+        ended(id, Use { tool, path, subagent }, succeeded, output, payload["duration_ms"].as_u64())
     }
 
-    /// Returns what the blocks of a message say.
-    pub(super) fn blocks(&mut self, message: &Value, subagent: Option<&str>) -> Vec<Meaning> {
-        let role = match message["role"].as_str() {
-            Some("assistant") => Role::Assistant,
-            _ => Role::User,
-        };
-        let id = message["id"].as_str().map(str::to_owned);
-        let said = |text: &str| {
-            let subagent = subagent.map(str::to_owned);
-            Meaning::Said(Message { role, text: text.to_owned(), id: id.clone(), subagent })
-        };
-        if let Some(text) = message["content"].as_str() {
-            return vec![said(text)];
-        }
+    /// Returns what the blocks of a message say. The line it stands in may have more about a tool's result.
+    pub(super) fn blocks(&mut self, line: &Value, subagent: Option<&str>) -> Vec<Meaning> {
+        let message = &line["message"];
+        // The protocol has only some of a sub-agent's messages; its log has them all.
+        let is_part = line["parent_tool_use_id"].is_string();
         let mut meanings = Vec::new();
+        if let Some(text) = message["content"].as_str().filter(|_| !is_part) {
+            return self.said(message, text, subagent).into_iter().collect();
+        }
         for block in message["content"].as_array().into_iter().flatten() {
             match block["type"].as_str() {
-                Some("text") => meanings.extend(block["text"].as_str().map(said)),
-                Some("tool_use") => meanings.extend(self.tool_requested(block, "id")),
+                Some("text") if !is_part => {
+                    let text = block["text"].as_str().unwrap_or_default();
+                    meanings.extend(self.said(message, text, subagent));
+                }
+                Some("tool_use") => meanings.extend(self.used_tool(block, subagent)),
                 Some("tool_result") => {
                     // There is a result also where no hook tells of one, as when a plan is sent back at the keyboard.
                     let asked = block["tool_use_id"].as_str().and_then(|id| self.asking.remove(id));
                     let goes_on = !block["content"].as_str().is_some_and(|text| text.contains(ENDS_TURN));
                     meanings.extend(asked.filter(|_| goes_on).map(|about| Meaning::AskGone { about: Some(about) }));
-                    meanings.extend(self.tool_result(block));
+                    meanings.extend(self.tool_result(line, block));
                 }
                 _ => {}
             }
@@ -92,26 +89,67 @@ impl Claude {
         meanings
     }
 
-    fn tool_result(&mut self, block: &Value) -> Option<Meaning> {
-        let id = block["tool_use_id"].as_str()?;
-        let failed = block["is_error"].as_bool().unwrap_or(false);
-        self.finished.insert(id.to_owned()).then(|| {
-            Meaning::Tool(ToolUse {
-                id: id.to_owned(),
-                tool: String::new(),
-                phase: if failed { ToolPhase::Failed } else { ToolPhase::Completed },
-                input: None,
-                output: Some(block["content"].clone()),
-                duration_ms: None,
-                subagent: None,
-            })
-        })
+    /// Returns what somebody said. The trace of a command is no message, nor is an answer without content.
+    fn said(&mut self, message: &Value, text: &str, subagent: Option<&str>) -> Option<Meaning> {
+        let role = match message["role"].as_str() {
+            Some("assistant") => Role::Assistant,
+            _ => Role::User,
+        };
+        let is_none = match role {
+            Role::User => TRACES.iter().any(|tag| text.starts_with(tag)),
+            Role::Assistant => message["model"] == SYNTHETIC && text == NO_CONTENT,
+        };
+        if is_none {
+            return None;
+        }
+        if role == Role::Assistant {
+            self.behind.said(subagent, text);
+        }
+        let id = message["id"].as_str().map(str::to_owned);
+        Some(Meaning::Said(Message { role, text: text.to_owned(), id, subagent: subagent.map(str::to_owned) }))
+    }
+
+    fn used_tool(&mut self, block: &Value, subagent: Option<&str>) -> Option<Meaning> {
+        self.requested(block["id"].as_str()?, block["name"].as_str()?, &block["input"], subagent)
+    }
+
+    /// Returns the end of a tool's use, where no hook told it.
+    fn tool_result(&mut self, line: &Value, block: &Value) -> Vec<Meaning> {
+        let Some((id, known)) = block["tool_use_id"].as_str().and_then(|id| Some((id, self.told.finish(id)?))) else {
+            return Vec::new();
+        };
+        let succeeded = !block["is_error"].as_bool().unwrap_or(false);
+        // What a hook would be told, where the line has it.
+        let whole = ["tool_use_result", "toolUseResult"].iter().map(|key| &line[*key]).find(|value| value.is_object());
+        ended(id, known, succeeded, whole.filter(|_| succeeded).unwrap_or(&block["content"]), None)
     }
 }
 
-/// Returns what a request to the model used.
-pub(super) fn used(message: &Value) -> Option<Meaning> {
-    let model = message["model"].as_str().filter(|model| *model != "<synthetic>")?;
+/// Returns the end of a tool's use, and the file it wrote.
+fn ended(id: &str, made: Use, succeeded: bool, output: &Value, duration_ms: Option<u64>) -> Vec<Meaning> {
+    let wrote = made.path.filter(|_| succeeded).map(|path| {
+        Meaning::Wrote(Artifact { artifact_kind: artifact_kind(&path).to_owned(), path, tool: made.tool.clone() })
+    });
+    let done = Meaning::Tool(ToolUse {
+        id: id.to_owned(),
+        tool: made.tool,
+        phase: if succeeded { ToolPhase::Completed } else { ToolPhase::Failed },
+        input: None,
+        output: Some(output.clone()),
+        duration_ms,
+        subagent: made.subagent,
+    });
+    [Some(done), wrote].into_iter().flatten().collect()
+}
+
+/// Returns a message that somebody sent the agent.
+pub(super) fn prompted(text: String) -> Meaning {
+    Meaning::Said(Message { role: Role::User, text, id: None, subagent: None })
+}
+
+/// Returns what a request to the model used, which was made at this time.
+pub(super) fn used(message: &Value, at: Option<u64>) -> Option<Meaning> {
+    let model = message["model"].as_str().filter(|model| *model != SYNTHETIC)?;
     let count = |name: &str| message["usage"][name].as_u64().unwrap_or(0);
     let usage = Usage {
         input_tokens: count("input_tokens"),
@@ -121,7 +159,7 @@ pub(super) fn used(message: &Value) -> Option<Meaning> {
         cost_usd: None,
     };
     let usage = Usage { cost_usd: price::cost(model, &usage, &message["usage"]), ..usage };
-    Some(Meaning::Used { id: message["id"].as_str()?.to_owned(), usage })
+    Some(Meaning::Used { id: message["id"].as_str()?.to_owned(), usage, at })
 }
 
 /// Returns the tool and input that an ask was about.
@@ -139,11 +177,8 @@ pub(super) fn has_background_agents(payload: &Value) -> bool {
     tasks.iter().any(|task| task["type"] == "subagent" && task["status"] != "completed")
 }
 
-fn written(tool: &str, input: &Value) -> Option<Artifact> {
+/// Returns the file that a tool writes.
+fn written(tool: &str, input: &Value) -> Option<String> {
     let path = ["file_path", "notebook_path"].iter().find_map(|key| input[*key].as_str())?;
-    WRITERS.contains(&tool).then(|| Artifact {
-        path: path.to_owned(),
-        artifact_kind: artifact_kind(path).to_owned(),
-        tool: tool.to_owned(),
-    })
+    WRITERS.contains(&tool).then(|| path.to_owned())
 }

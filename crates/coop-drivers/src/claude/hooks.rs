@@ -25,11 +25,14 @@ impl Claude {
                 self.begin_turn();
                 let prompt = payload["prompt"].as_str().map(str::to_owned);
                 self.last_prompt = prompt.clone().unwrap_or_default();
-                vec![signal(Meaning::TurnBegan { prompt })]
+                // In the terminal the log tells the message; the protocol has no word for it.
+                let said = prompt.clone().filter(|_| self.runtime == Runtime::Pipe).map(content::prompted);
+                self.announced = self.runtime == Runtime::Pipe;
+                [Meaning::TurnBegan { prompt }].into_iter().chain(said).map(signal).collect()
             }
             "PreToolUse" => {
                 self.busy = true;
-                let mut signals: Vec<_> = self.tool_requested(payload, "tool_use_id").map(signal).into_iter().collect();
+                let mut signals: Vec<_> = self.tool_requested(payload).map(signal).into_iter().collect();
                 signals.push(working(tool.filter(|tool| !ASKING.contains(tool))));
                 signals
             }
@@ -57,23 +60,40 @@ impl Claude {
                 self.settled_at = at;
                 self.busy = false;
                 self.unfinished = content::has_background_agents(payload);
+                let last_message = payload["last_assistant_message"].as_str().map(str::to_owned);
+                // Over pipes the protocol tells what the agent itself says, and in order.
+                if let (Some(text), Runtime::Pty) = (&last_message, self.runtime) {
+                    self.behind.await_words(None, text);
+                }
                 vec![signal(Meaning::StopWanted {
                     again: payload["stop_hook_active"].as_bool().unwrap_or(false),
-                    last_message: payload["last_assistant_message"].as_str().map(str::to_owned),
+                    last_message,
                     unfinished: self.unfinished,
                 })]
             }
-            "StopFailure" if of_subagent => Vec::new(),
+            // The log may have told it already.
+            "StopFailure" if of_subagent || self.gave_up => Vec::new(),
             "StopFailure" => {
                 self.settled_at = at;
                 self.busy = false;
                 self.gave_up = true;
                 let error = payload["error"].as_str().unwrap_or_default();
                 let message = payload["last_assistant_message"].as_str().unwrap_or(error);
+                self.behind.await_words(None, message);
                 vec![signal(Meaning::Blocked(fault::fault(error, message, None)))]
+            }
+            "SubagentStop" => {
+                if let Some(text) = payload["last_assistant_message"].as_str() {
+                    self.behind.await_words(payload["agent_id"].as_str(), text);
+                }
+                Vec::new()
             }
             "PreCompact" => {
                 let manual = payload["trigger"].as_str() == Some("manual");
+                if manual {
+                    // What older commands printed is not the end of this one.
+                    self.settled_at = at;
+                }
                 self.compacting = Some(if manual { Compaction::Manual } else { Compaction::Auto });
                 vec![working(Some("compact"))]
             }
@@ -110,8 +130,11 @@ impl Claude {
                 self.busy = false;
                 signals.push(signal(Meaning::Idle(TurnOutcome::Completed)));
             }
+            // Over pipes it is a turn like any other, and the protocol tells its end.
+            (StartSource::Clear, _) if self.runtime == Runtime::Pipe => {}
             (StartSource::Clear | StartSource::Resume | StartSource::Startup, _) => {
                 self.busy = false;
+                self.behind.begin_turn();
                 signals.extend(self.begin_idle("it takes what is typed"));
             }
         }

@@ -5,23 +5,33 @@
 //! it. Keys are typed only where neither is there.
 
 mod answer;
+mod behind;
 mod content;
-mod hooks;
+pub(crate) mod hooks;
+mod input;
 mod keys;
 mod log;
 mod price;
+mod screen;
 mod setup;
+mod status;
 mod stream;
+mod told;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, Screen, TurnOutcome};
 use serde_json::{Value, json};
 
-use crate::driver::{Driver, Launch, Observation, Refusal, Runtime, Setup, SetupError, Step, StopReply, View};
+use crate::driver::{
+    Driver, Heeds, Launch, Observation, OnScreen, Refusal, Runtime, Setup, SetupError, Step, StopReply, View,
+};
 use crate::registry::Known;
-use crate::rules::{Rules, TitleSays, rows};
+use crate::rules::Rules;
 use crate::{AskDraft, Meaning, Reach, Signal, StartSource};
+
+use self::behind::Behind;
+use self::told::Told;
 
 /// What can be done with it; the first only over pipes.
 const CAPABILITIES: [Capability; 13] = [
@@ -51,6 +61,7 @@ pub(crate) const KNOWN: Known = Known {
     variables: &[setup::CONFIG_DIR, setup::API_KEY],
     keys: &[setup::API_KEY, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
     logins: &[".claude/.credentials.json"],
+    asks_version: false,
     rules: include_str!("../../rules/claude.toml"),
     reads: setup::reads,
     new: |rules, launch| Box::new(Claude::new(rules, launch)),
@@ -87,12 +98,26 @@ pub(crate) struct Claude {
     gave_up: bool,
     /// The last message it took.
     last_prompt: String,
-    /// What the status file said last.
+    /// What the status file said last, and what for it waits.
     status: String,
+    waiting_for: String,
+    /// Whose status file it is.
+    pid: Option<u64>,
+    /// Where its logs are.
+    logs: String,
+    /// The last work that the status file told of; the log tells of its message later.
+    worked: status::Worked,
     /// Uses of tools that were told already.
-    requested: HashSet<String>,
-    finished: HashSet<String>,
-    /// The dialog on the screen, as last seen.
+    told: Told,
+    behind: Behind,
+    /// Over pipes: whether a hook told of a turn that the protocol is yet to tell of.
+    announced: bool,
+    /// How many requests were made over the control protocol.
+    requests: u64,
+    /// The screen as last seen, and whether the input is open on it.
+    rows: Vec<String>,
+    input_open: bool,
+    /// The dialog on it.
     on_screen: Option<AskDraft>,
 }
 
@@ -125,8 +150,16 @@ impl Claude {
             gave_up: false,
             last_prompt: String::new(),
             status: String::new(),
-            requested: HashSet::new(),
-            finished: HashSet::new(),
+            waiting_for: String::new(),
+            pid: None,
+            logs: setup::logs(launch),
+            worked: status::Worked::default(),
+            told: Told::default(),
+            behind: Behind::default(),
+            announced: false,
+            requests: 0,
+            rows: Vec::new(),
+            input_open: false,
             on_screen: None,
         }
     }
@@ -138,50 +171,16 @@ impl Claude {
         self.unfinished = false;
         self.gave_up = false;
         self.asking.clear();
+        self.told.begin_turn();
+        self.behind.begin_turn();
     }
 
     fn observe_title(&mut self, title: &str) -> Vec<Signal> {
         let detail = format!("the title is {title:?}");
-        match self.rules.title(title) {
-            Some(TitleSays::Working) => {
-                vec![Signal::new(EvidenceSource::Title, detail, Meaning::Working { tool: None })]
-            }
-            Some(TitleSays::Idle | TitleSays::Waiting) | None => Vec::new(),
+        match self.rules.title_works(title) {
+            Some(true) => vec![Signal::new(EvidenceSource::Title, detail, Meaning::Working { tool: None })],
+            Some(false) | None => Vec::new(),
         }
-    }
-
-    fn observe_screen(&mut self, screen: &Screen) -> Vec<Signal> {
-        let mut signals = Vec::new();
-        if !self.ready && screen.modes.bracketed_paste {
-            self.ready = true;
-            signals.extend(self.begin_idle("the terminal takes pastes"));
-            if !self.expects_hooks && !self.has_prompt && self.status == "idle" {
-                let detail = "the status file says idle, and the terminal takes pastes";
-                signals.push(Signal::new(EvidenceSource::SessionLog, detail, Meaning::Idle(TurnOutcome::Completed)));
-            }
-        }
-        let lines = rows(screen);
-        let dialog = self.rules.dialog(&lines).map(|dialog| crate::keys::draft(&dialog));
-        if dialog != self.on_screen {
-            if self.on_screen.take().is_some() {
-                let meaning = Meaning::AskGone { about: None };
-                signals.push(Signal::new(EvidenceSource::Screen, "the dialog is gone", meaning));
-            }
-            if let Some(draft) = dialog {
-                let detail = format!("a dialog: {}", draft.preview);
-                signals.push(Signal::new(EvidenceSource::Screen, detail, Meaning::Ask(Box::new(draft.clone()))));
-                self.on_screen = Some(draft);
-            }
-        }
-        if self.on_screen.is_none() {
-            if self.rules.shows_work(&lines) {
-                let meaning = Meaning::Working { tool: None };
-                signals.push(Signal::new(EvidenceSource::Screen, "the screen shows work", meaning));
-            } else if self.rules.shows_prompt(&lines) && screen.modes.bracketed_paste {
-                signals.push(Signal::new(EvidenceSource::Screen, "the screen shows the prompt", Meaning::Quiet));
-            }
-        }
-        signals
     }
 
     /// Says that the agent is idle for the first time, once it has begun and takes what is typed.
@@ -196,38 +195,6 @@ impl Claude {
             Meaning::Idle(TurnOutcome::Completed),
         ))
     }
-
-    /// The status file: the only sign of an interrupt that comes at once.
-    fn observe_status(&mut self, file: &Value) -> Vec<Signal> {
-        let is_ours = self.session.is_some() && file["sessionId"].as_str() == self.session.as_deref();
-        let status = file["status"].as_str().unwrap_or_default();
-        let updated_at = file["statusUpdatedAt"].as_u64().unwrap_or(0);
-        if !is_ours || updated_at < self.settled_at {
-            return Vec::new();
-        }
-        let before = std::mem::replace(&mut self.status, status.to_owned());
-        // The log is written when the agent has time: its older lines say nothing any more.
-        self.settled_at = updated_at;
-        let detail = format!("the status file says {status}");
-        let signal = |meaning| Signal::new(EvidenceSource::SessionLog, detail.clone(), meaning);
-        match status {
-            "busy" => {
-                let begins = !self.hooked && matches!(before.as_str(), "" | "idle");
-                self.busy = true;
-                self.gave_up = false;
-                let is_answered = before == "waiting" && updated_at >= self.asked_at;
-                let answered = is_answered.then(|| signal(Meaning::AskGone { about: None }));
-                let began = begins.then(|| signal(Meaning::TurnBegan { prompt: None }));
-                answered.into_iter().chain(began).chain([signal(Meaning::Working { tool: None })]).collect()
-            }
-            "idle" if self.ready && (self.started || !self.expects_hooks) && !self.unfinished && !self.gave_up => {
-                let outcome = if self.busy { TurnOutcome::Interrupted } else { TurnOutcome::Completed };
-                self.busy = false;
-                vec![signal(Meaning::Idle(outcome))]
-            }
-            _ => Vec::new(),
-        }
-    }
 }
 
 impl Driver for Claude {
@@ -236,6 +203,10 @@ impl Driver for Claude {
             Runtime::Pty | Runtime::Server => &CAPABILITIES[1..],
             Runtime::Pipe => &CAPABILITIES,
         }
+    }
+
+    fn heeds(&self) -> Heeds {
+        Heeds { resume: true, ..Heeds::default() }
     }
 
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {
@@ -248,7 +219,10 @@ impl Driver for Claude {
             Observation::LogLine { line, past } => self.observe_log(line, *past),
             Observation::StatusFile(file) => self.observe_status(file),
             Observation::Control(message) => self.observe_control(message),
-            Observation::Reply { .. } | Observation::Link { .. } => Vec::new(),
+            Observation::Reply { .. }
+            | Observation::Link { .. }
+            | Observation::Sent(_)
+            | Observation::Served { .. } => Vec::new(),
             Observation::Title(title) => self.observe_title(title),
             Observation::Screen(screen) => self.observe_screen(screen),
         }
@@ -256,7 +230,7 @@ impl Driver for Claude {
 
     fn deliver(&self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
         match view.runtime {
-            Runtime::Pty | Runtime::Server => keys::deliver(text, view.screen, &self.last_prompt),
+            Runtime::Pty | Runtime::Server => input::deliver(text, view.screen, &self.last_prompt),
             Runtime::Pipe => Ok(stream::deliver(text)),
         }
     }
@@ -265,7 +239,7 @@ impl Driver for Claude {
         match reach {
             Reach::Hook { suggestions } => answer::by_hook(ask, answer, suggestions),
             Reach::Control { request, suggestions } => answer::by_control(ask, answer, request, suggestions),
-            Reach::Keys => keys::MANNERS.answer(&self.rules, ask, answer, view.screen),
+            Reach::Keys => keys::answer(ask, answer, self.shown(view.screen)),
         }
     }
 
@@ -288,9 +262,17 @@ impl Driver for Claude {
         Some(json!({ "hookSpecificOutput": output }))
     }
 
-    fn configure(&self, settings: &Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
+    fn shows(&self, what: &OnScreen, screen: &Screen) -> bool {
+        self.is_on_screen(what, screen)
+    }
+
+    fn is_behind(&self) -> bool {
+        self.behind.is_any()
+    }
+
+    fn configure(&mut self, settings: &Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
         match view.runtime {
-            Runtime::Pipe => Ok(stream::configure(settings)),
+            Runtime::Pipe => self.configure_by_control(settings),
             Runtime::Pty | Runtime::Server => {
                 let why =
                     "its mode and model can be set only with --runtime pipe; in its terminal use /model or the keys";

@@ -23,8 +23,19 @@ const REPORTING: [&str; 12] = [
 ];
 /// Hooks that wait for a decision.
 const HOLDING: [&str; 2] = ["PermissionRequest", "Stop"];
-/// Over pipes the control protocol says the rest.
-const WITH_PIPES: [&str; 5] = ["SessionStart", "Stop", "PreCompact", "PostCompact", "SessionEnd"];
+/// Over pipes the control protocol says the rest. What it does not say: which message began a turn, how long a tool ran,
+/// what it was called with in the end, and what a sub-agent said last.
+const WITH_PIPES: [&str; 9] = [
+    "SessionStart",
+    "UserPromptSubmit",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "SubagentStop",
+    "Stop",
+    "PreCompact",
+    "PostCompact",
+    "SessionEnd",
+];
 /// Seconds that a reporting hook may take.
 const REPORT_LIMIT: u32 = 10;
 /// Seconds that start scripts may take, each up to a minute.
@@ -90,8 +101,12 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
     let config_dir = config_dir(launch);
     let settings_path = format!("{}/claude-settings.json", launch.folder);
     let mut ours = vec![format!("--settings={settings_path}")];
-    if given_id(&launch.command).is_none() && !continues(&launch.command) {
-        ours.push(format!("--session-id={}", launch.session_id));
+    let names_one = given_id(&launch.command).is_some() || continues(&launch.command);
+    match &launch.resume {
+        Some(_) if names_one => return Err(SetupError("--resume: the command names a conversation itself".into())),
+        Some(id) => ours.push(format!("--resume={id}")),
+        None if names_one => {}
+        None => ours.push(format!("--session-id={}", launch.session_id)),
     }
     if launch.runtime == Runtime::Pipe {
         let flags = ["-p", "--verbose", "--input-format=stream-json", "--output-format=stream-json"];
@@ -114,8 +129,7 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
         Runtime::Pipe => Vec::new(),
     };
     if let Some(id) = session_id(launch) {
-        let slug = slug(&launch.cwd);
-        watch.push(Watch::Log { path: format!("{config_dir}/projects/{slug}/{id}.jsonl") });
+        watch.push(Watch::Log { path: format!("{}/{id}.jsonl", logs(launch)) });
     }
     let (link, opening) = match launch.runtime {
         Runtime::Pty | Runtime::Server => (Link::None, Vec::new()),
@@ -134,7 +148,7 @@ pub(super) fn expects_hooks(launch: &Launch) -> bool {
 /// Returns the name of the conversation, if it is known before it begins.
 pub(super) fn session_id(launch: &Launch) -> Option<String> {
     let new = || (!continues(&launch.command)).then(|| launch.session_id.clone());
-    given_id(&launch.command).or_else(new)
+    launch.resume.clone().or_else(|| given_id(&launch.command)).or_else(new)
 }
 
 fn given_id(command: &[String]) -> Option<String> {
@@ -146,9 +160,10 @@ fn continues(command: &[String]) -> bool {
     command.iter().any(|arg| matches!(arg.as_str(), "--continue" | "-c" | "--resume" | "-r"))
 }
 
-/// Returns the name of the folder for a project's logs.
-fn slug(cwd: &str) -> String {
-    cwd.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+/// Returns the folder of the project's logs.
+pub(super) fn logs(launch: &Launch) -> String {
+    let name: String = launch.cwd.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    format!("{}/projects/{name}", config_dir(launch))
 }
 
 /// Adds our options. The settings it was given are in ours.
@@ -249,9 +264,22 @@ mod tests {
             "env A=1 /bin/claude --settings=/run/f/claude-settings.json --resume R hi"
         );
         assert_eq!(
+            command(&["npx", "--yes", "claude", "hi"]),
+            "npx --yes claude --settings=/run/f/claude-settings.json --session-id=S hi"
+        );
+        assert_eq!(
             command(&["coop", "sim", "claude", "-c"]),
             "coop sim claude --settings=/run/f/claude-settings.json -c"
         );
+    }
+
+    #[test]
+    fn an_earlier_conversation_is_named_once() {
+        let resume = |command: &[&str]| setup(&Launch { resume: Some("R".into()), ..launch(command) });
+        let resumed = resume(&["claude"]).expect("a set-up");
+        assert_eq!(resumed.command.join(" "), "claude --settings=/run/f/claude-settings.json --resume=R");
+        assert_eq!(resumed.watch[1], Watch::Log { path: "/c/projects/-home-dev-my-project/R.jsonl".into() });
+        assert!(resume(&["claude", "--continue"]).is_err());
     }
 
     #[test]

@@ -6,11 +6,17 @@ use coop_api::{Configure, EvidenceSource, FaultReport, Retry, TurnOutcome};
 use serde_json::{Value, json};
 
 use super::{ASKING, Claude, answer};
-use crate::driver::{Expected, Step};
+use crate::driver::{Expected, Refusal, Step};
 use crate::{Meaning, Reach, Signal, fault};
 
 const BEGINS_WITHIN: Duration = Duration::from_secs(10);
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
+const REPLIES_WITHIN: Duration = Duration::from_secs(10);
+/// What the names of our requests begin with whose replies are awaited; a number follows.
+const OURS: &str = "coop-request-";
+/// How the agent can ask for permission, as its `--help` says. It calls any other mode a success, and stays in the one it
+/// has.
+const MODES: [&str; 6] = ["acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "plan"];
 
 impl Claude {
     pub(super) fn observe_control(&mut self, message: &Value) -> Vec<Signal> {
@@ -33,11 +39,19 @@ impl Claude {
                 Some("idle") => vec![Meaning::Idle(TurnOutcome::Completed)],
                 _ => Vec::new(),
             },
+            ("system", Some("task_started")) => {
+                if let (Some(id), Some(by)) = (message["task_id"].as_str(), message["tool_use_id"].as_str()) {
+                    self.told.began(id, by);
+                }
+                Vec::new()
+            }
             ("system", Some("api_retry")) => vec![Meaning::Retrying(retry(message))],
             ("assistant" | "user", _) => {
-                let subagent = message["parent_tool_use_id"].as_str();
-                let mut meanings = self.blocks(&message["message"], subagent);
-                if subagent.is_none() {
+                let parent = message["parent_tool_use_id"].as_str();
+                let subagent = parent.map(|parent| self.told.subagent(parent).to_owned());
+                let mut meanings = self.blocks(message, subagent.as_deref());
+                // In the background a sub-agent works on when the turn is over.
+                if subagent.is_none() || self.busy {
                     meanings.extend(work(&message["message"]["content"][0]));
                 }
                 meanings
@@ -49,18 +63,47 @@ impl Claude {
                 let about = self.asking.remove(request);
                 about.map(|about| Meaning::AskGone { about: Some(about) }).into_iter().collect()
             }
-            // What was said before the first turn is the greeting.
-            ("control_response", _) if !self.started => {
-                self.started = true;
-                vec![Meaning::Idle(TurnOutcome::Completed)]
-            }
+            ("control_response", _) => self.replied(&message["response"]).into_iter().collect(),
             _ => Vec::new(),
         };
         meanings.into_iter().map(signal).collect()
     }
 
+    fn replied(&mut self, response: &Value) -> Option<Meaning> {
+        let request = response["request_id"].as_str()?;
+        if request.starts_with(OURS) {
+            let why = || response["error"].as_str().unwrap_or("it does not say why").to_owned();
+            let error = (response["subtype"] != "success").then(why);
+            return Some(Meaning::Replied { request: request.to_owned(), error });
+        }
+        // What is said before the first turn is the greeting.
+        let is_first = !std::mem::replace(&mut self.started, true);
+        is_first.then_some(Meaning::Idle(TurnOutcome::Completed))
+    }
+
+    /// Returns the requests that change settings, each after the reply to the one before.
+    pub(super) fn configure_by_control(&mut self, settings: &Configure) -> Result<Vec<Step>, Refusal> {
+        if let Some(mode) = settings.mode.as_deref().filter(|mode| !MODES.contains(mode)) {
+            let why = format!("the agent has no mode {mode:?}; it has {}", MODES.join(", "));
+            return Err(Refusal::BadRequest(why));
+        }
+        let mode = settings.mode.as_ref().map(|mode| json!({ "subtype": "set_permission_mode", "mode": mode }));
+        let model = settings.model.as_ref().map(|model| json!({ "subtype": "set_model", "model": model }));
+        let mut steps = Vec::new();
+        for body in mode.into_iter().chain(model) {
+            self.requests += 1;
+            let id = format!("{OURS}{}", self.requests);
+            steps.push(Step::Send(request(&id, body)));
+            steps.push(Step::Expect { what: Expected::Reply(id), within: REPLIES_WITHIN, retry: None });
+        }
+        Ok(steps)
+    }
+
     fn turn_init(&mut self, message: &Value) -> Vec<Meaning> {
-        self.begin_turn();
+        let is_announced = std::mem::take(&mut self.announced) && self.busy;
+        if !is_announced {
+            self.begin_turn();
+        }
         let mut meanings = Vec::new();
         if let Some(id) = message["session_id"].as_str()
             && self.session.as_deref() != Some(id)
@@ -68,13 +111,17 @@ impl Claude {
             self.session = Some(id.to_owned());
             meanings.push(Meaning::Session { id: id.to_owned(), transcript: None });
         }
-        meanings.push(Meaning::TurnBegan { prompt: None });
+        meanings.push(match is_announced {
+            true => Meaning::Working { tool: None },
+            false => Meaning::TurnBegan { prompt: None },
+        });
         meanings
     }
 
     /// A result says "success" also of an API error; what counts is `is_error` and the status.
     fn turn_result(&mut self, message: &Value) -> Meaning {
         self.busy = false;
+        self.announced = false;
         let status = message["api_error_status"].as_u64().and_then(|status| status.try_into().ok());
         // A conversation that cannot be resumed ends in the same subtype as an interrupt, without having begun.
         let interrupted = message["terminal_reason"].as_str().is_some_and(|reason| reason.starts_with("aborted"));
@@ -136,13 +183,6 @@ pub(super) fn deliver(text: &str) -> Vec<Step> {
 pub(super) fn interrupt() -> Vec<Step> {
     let idle = Step::Expect { what: Expected::Idle, within: ENDS_WITHIN, retry: None };
     vec![Step::Send(request("coop-interrupt", json!({ "subtype": "interrupt" }))), idle]
-}
-
-pub(super) fn configure(settings: &Configure) -> Vec<Step> {
-    let mode =
-        settings.mode.as_ref().map(|mode| ("coop-mode", json!({ "subtype": "set_permission_mode", "mode": mode })));
-    let model = settings.model.as_ref().map(|model| ("coop-model", json!({ "subtype": "set_model", "model": model })));
-    mode.into_iter().chain(model).map(|(id, body)| Step::Send(request(id, body))).collect()
 }
 
 fn request(id: &str, body: Value) -> Value {

@@ -3,43 +3,26 @@
 //! A digit chooses an option at once. In a list of questions the digit only goes on to the next, and the last page waits for
 //! Enter, as own words do; so before each key the screen has to show what it is meant for.
 
-use std::time::Duration;
-
-use coop_api::{Answer, Ask, AskKind, AskOption, EvidenceSource, Question, QuestionAnswer, Screen};
+use bytes::Bytes;
+use coop_api::{Answer, Ask, AskKind, AskOption, EvidenceSource, OptionKind, Question, QuestionAnswer, Screen};
 use serde_json::Value;
 
 use super::Gemini;
-use crate::driver::{Refusal, Step};
-use crate::keys::{self, ENTER, ESCAPE, Manners, paste, plain, taken};
+use super::input::{AFTER_PASTE, short_form};
+use crate::driver::{OnScreen, Refusal, Step};
+use crate::keys::{self, ENTER, ESCAPE, is_blank, numbered, of_kind, paste, plain, shown, taken};
 use crate::questions::{given, pick, question};
-use crate::rules::{Dialog, Rules, rows};
+use crate::rules::{Dialog, Hint, Rules, rows};
 use crate::{AskDraft, Meaning, Signal};
 
-const MANNERS: Manners = Manners {
-    // Enter is swallowed if it comes sooner after a paste; 100 ms always were enough.
-    after_paste: Duration::from_millis(200),
-    // It took 14 s for 1 MiB in lines, and as long for 64 KiB without a blank.
-    per_block: Duration::from_secs(3),
-    free_text: None,
-    feedback: None,
-    escape_rejects: true,
-};
-/// How long it may take to show the next page of its questions.
-const SHOWN_WITHIN: Duration = Duration::from_secs(5);
 /// What stands above its questions, and above a plan.
 const QUESTIONS: &str = "Answer Questions";
 const PLAN: &str = "Ready to start implementation?";
 /// How much of a text has to be seen.
 const SEEN: usize = 40;
-/// A paste longer than this, in lines or characters, is shown by a short form.
-const LONG_PASTE: (usize, usize) = (5, 500);
-const SHORT_FORM: &str = "[Pasted Text: ";
+/// What stands below the options if several can be chosen.
+const ALL: &str = "All of the above";
 const DOWN: &[u8] = b"\x1b[B";
-/// What stands before the input, and what it shows while it is empty.
-const INPUT_MARKS: [&str; 3] = [" > ", " * ", " ! "];
-const PLACEHOLDER: &str = "Type your message";
-/// What stands before what was said: its input is below all of that.
-const SAID_MARKS: [char; 7] = ['✦', 'ℹ', '✕', '⚠', '╭', '│', '╰'];
 /// How long a preview is, in characters.
 const PREVIEW: usize = 200;
 
@@ -118,38 +101,65 @@ fn merged(seen: AskDraft, notified: Notified) -> AskDraft {
     }
 }
 
+/// Tells whether what an ask was opened with is on a screen, word for word.
+pub(super) fn is_asked(rules: &Rules, ask: &Ask, screen: &Screen) -> bool {
+    rules.dialog(&rows(screen), Hint::Needed).is_some_and(|dialog| {
+        dialog.kind == ask.kind && dialog.heading == ask.screen_lines && dialog.ask_options() == ask.options
+    })
+}
+
 /// Returns the keys for an answer, or why none can be sent.
 pub(super) fn answer(rules: &Rules, ask: &Ask, answer: &Answer, screen: &Screen) -> Result<Vec<Step>, Refusal> {
+    if !is_asked(rules, ask, screen) {
+        return Err(Refusal::NoSuchOption("what the agent asked is not on its screen any more".into()));
+    }
     if answer.input.is_some() {
         return Err(Refusal::BadRequest("this ask can only be answered by keys; its input cannot be changed".into()));
     }
-    let offered = keys::offered(rules, ask, screen)?;
-    match (ask.kind, answer.accept, &answer.text) {
-        (AskKind::Question, Some(false), _) => Ok(vec![Step::Type(ESCAPE), taken()]),
-        (AskKind::Question, None, _) => answer_questions(ask, &offered, answer),
+    let mut steps = match (ask.kind, answer.accept, &answer.text) {
+        (AskKind::Question, Some(false), _) => vec![Step::Type(ESCAPE)],
+        (AskKind::Question, None, _) => answer_questions(ask, answer)?,
         // A plan is sent back with what is to be changed, or declined.
-        (AskKind::Plan, Some(false) | None, Some(text)) if answer.option.is_none() => {
-            let mut steps = words(text, PLAN)?;
-            steps.push(taken());
-            Ok(steps)
-        }
-        _ => MANNERS.answer(rules, ask, answer, screen),
-    }
+        (AskKind::Plan, Some(false) | None, Some(text)) if answer.option.is_none() => words(text, PLAN)?,
+        _ => vec![Step::Type(choose(&ask.options, answer)?)],
+    };
+    // What was drawn this moment may be another in the next.
+    steps.insert(0, shown(OnScreen::Asked(Box::new(ask.clone()))));
+    steps.push(taken());
+    Ok(steps)
 }
 
-fn answer_questions(ask: &Ask, offered: &[AskOption], answer: &Answer) -> Result<Vec<Step>, Refusal> {
+/// Returns the key for an answer to anything but a question.
+fn choose(offered: &[AskOption], answer: &Answer) -> Result<Bytes, Refusal> {
+    if !answer.answers.is_empty() || !answer.options.is_empty() {
+        return Err(Refusal::BadRequest("\"answers\" and \"options\" are for questions; give \"accept\"".into()));
+    }
+    let has_words = answer.text.as_deref().is_some_and(|text| !is_blank(text));
+    let option = match (answer.accept, answer.option) {
+        _ if has_words => {
+            let why = "this dialog takes no words: answer without \"text\", and say it in a message";
+            return Err(Refusal::BadRequest(why.into()));
+        }
+        (Some(_), Some(_)) => return Err(Refusal::BadRequest("give either \"accept\" or \"option\"".into())),
+        (None, Some(number)) => numbered(offered, number)?,
+        (Some(true), None) if answer.always => of_kind(offered, OptionKind::AllowAlways)?,
+        (Some(true), None) => of_kind(offered, OptionKind::AllowOnce)?,
+        (Some(false), None) if offered.iter().all(|option| option.kind != OptionKind::Reject) => return Ok(ESCAPE),
+        (Some(false), None) => of_kind(offered, OptionKind::Reject)?,
+        (None, None) => return Err(Refusal::BadRequest("give \"accept\" or \"option\"".into())),
+    };
+    Ok(Bytes::copy_from_slice(option.id.as_bytes()))
+}
+
+fn answer_questions(ask: &Ask, answer: &Answer) -> Result<Vec<Step>, Refusal> {
     // Without hooks all that is known is the page on the screen.
-    let on_screen = [Question {
-        question: ask.preview.clone(),
-        header: None,
-        multi_select: offered.iter().any(|option| option.label.starts_with('[')),
-        options: offered.to_vec(),
-    }];
+    let on_screen =
+        [Question { question: ask.preview.clone(), header: None, multi_select: false, options: ask.options.clone() }];
     let questions = if ask.questions.is_empty() { &on_screen[..] } else { &ask.questions };
     let given = given(answer, questions.len())?;
     let mut steps = Vec::new();
     for (number, (question, given)) in questions.iter().zip(&given).enumerate() {
-        let offered = (number == 0).then_some(offered);
+        let offered = (number == 0).then_some(&ask.options[..]);
         steps.extend(answer_one(question, given, offered)?);
     }
     if questions.len() > 1 {
@@ -161,7 +171,6 @@ fn answer_questions(ask: &Ask, offered: &[AskOption], answer: &Answer) -> Result
         let rows = std::iter::once("Review your answers:".to_owned()).chain(answered).collect();
         steps.extend([see(rows, QUESTIONS), Step::Type(ENTER)]);
     }
-    steps.push(taken());
     Ok(steps)
 }
 
@@ -179,18 +188,19 @@ fn answer_one(
     match (&numbers[..], &given.text) {
         ([], Some(text)) if !question.multi_select => steps.extend(words(text, QUESTIONS)?),
         ([number], None) if !question.multi_select => {
-            steps.extend([see(vec![shown(question, *number, "", offered)?], QUESTIONS), press(*number)]);
+            steps.extend([see(vec![row(question, *number, "", offered)?], QUESTIONS), press(*number)]);
         }
         ([_, ..], None) if question.multi_select => {
             for number in &numbers {
-                let unchosen = shown(question, *number, "[ ] ", offered)?;
+                let unchosen = row(question, *number, "[ ] ", offered)?;
                 let chosen = unchosen.replacen("[ ]", "[x]", 1);
                 steps.extend([see(vec![unchosen], QUESTIONS), press(*number), see(vec![chosen], QUESTIONS)]);
             }
             // Below the options are all of them, own words, and what ends the choice, which has no number.
-            let below = 1 + usize::from(question.options.len() > 1);
+            let options = question.options.iter().take_while(|option| option.label != ALL).count();
+            let below = 1 + usize::from(options > 1);
             let last = numbers.last().map_or(0, |number| *number as usize - 1);
-            let down = DOWN.repeat(question.options.len() + below - last);
+            let down = DOWN.repeat((options + below).saturating_sub(last));
             steps.extend([Step::Type(down.into()), see(vec!["● Done".to_owned()], QUESTIONS), Step::Type(ENTER)]);
         }
         ([], None) => {
@@ -205,20 +215,15 @@ fn answer_one(
 }
 
 /// Returns how an option stands on the screen. One of the page that is there has to be there.
-fn shown(question: &Question, number: u32, mark: &str, offered: Option<&[AskOption]>) -> Result<String, Refusal> {
+fn row(question: &Question, number: u32, mark: &str, offered: Option<&[AskOption]>) -> Result<String, Refusal> {
     let label = &pick(&question.options, number)?.label;
-    let label = label.strip_prefix("[ ] ").unwrap_or(label);
-    let wanted = format!("{mark}{label}");
-    if let Some(offered) = offered
-        && !offered.iter().any(|option| option.id == number.to_string() && same(&option.label, &wanted))
-    {
+    let is_it = |option: &AskOption| {
+        option.id == number.to_string() && option.label.split_whitespace().eq(label.split_whitespace())
+    };
+    if offered.is_some_and(|offered| !offered.iter().any(is_it)) {
         return Err(Refusal::NoSuchOption(format!("the screen does not show option {number}, {label:?}")));
     }
-    Ok(format!("{number}. {wanted}"))
-}
-
-fn same(label: &str, wanted: &str) -> bool {
-    label.split_whitespace().eq(wanted.split_whitespace())
+    Ok(format!("{number}. {mark}{label}"))
 }
 
 /// Returns the keys for own words. They open the field for them by themselves, but a single digit would choose.
@@ -228,14 +233,12 @@ fn words(text: &str, below: &str) -> Result<Vec<Step>, Refusal> {
     if typed.is_empty() || typed.chars().all(|c| c.is_ascii_digit()) {
         return Err(Refusal::BadRequest("the text needs a word in it: a number would choose an option".into()));
     }
-    let (lines, chars) = LONG_PASTE;
-    let is_long = typed.lines().count() > lines || typed.len() > chars;
-    let seen = if is_long { SHORT_FORM.to_owned() } else { clipped(last) };
-    Ok(vec![Step::Type(paste(&typed)), see(vec![seen], below), Step::Pause(MANNERS.after_paste), Step::Type(ENTER)])
+    let seen = short_form(&typed).unwrap_or_else(|| clipped(last));
+    Ok(vec![Step::Type(paste(&typed)), Step::Pause(AFTER_PASTE), see(vec![seen], below), Step::Type(ENTER)])
 }
 
 fn see(rows: Vec<String>, below: &str) -> Step {
-    Step::See { rows, below: below.to_owned(), within: SHOWN_WITHIN }
+    shown(OnScreen::Rows { rows, below: below.to_owned() })
 }
 
 fn press(number: u32) -> Step {
@@ -244,36 +247,4 @@ fn press(number: u32) -> Step {
 
 fn clipped(text: &str) -> String {
     text.trim().lines().next().unwrap_or_default().chars().take(SEEN).collect::<String>().trim().to_owned()
-}
-
-/// Returns how a message is typed. What an interrupt has put back into the input is cleared first; what a person has
-/// typed there is left alone, and the message refused.
-pub(super) fn deliver(text: &str, screen: &Screen, last_prompt: &str) -> Result<Vec<Step>, Refusal> {
-    if let Some(refusal) = keys::untypable(text, screen) {
-        return Err(refusal);
-    }
-    let Some(typed) = input(&rows(screen)) else {
-        return Err(Refusal::Occupied("the agent's input is not on its screen; try again in a moment".into()));
-    };
-    let whole = typed.join("");
-    if !typed.is_empty() && (last_prompt.is_empty() || !keys::is_same(&whole, last_prompt)) {
-        return Err(keys::occupied(&typed.join("\n")));
-    }
-    Ok(MANNERS.submit(text, typed.len()))
-}
-
-/// Returns what is in the agent's input, line by line: from the last row with its mark to its lower edge. Nothing if it
-/// is not there; what was said before has the same mark.
-pub(super) fn input(rows: &[String]) -> Option<Vec<String>> {
-    let begins = |row: &String| INPUT_MARKS.iter().any(|mark| row.starts_with(mark));
-    let from = rows.iter().rposition(begins)?;
-    let is_edge = |row: &str| row.trim().is_empty() || row.trim().starts_with('▀');
-    let length = 1 + rows[from + 1..].iter().take_while(|row| !is_edge(row)).count();
-    if rows[from + length..].iter().any(|row| row.trim_start().starts_with(SAID_MARKS)) {
-        return None;
-    }
-    let inside = rows[from..from + length].iter();
-    let typed: Vec<_> = inside.map(|row| row.get(3..).unwrap_or_default().trim().to_owned()).collect();
-    let is_empty = typed.iter().all(String::is_empty) || typed.first().is_some_and(|row| row.starts_with(PLACEHOLDER));
-    Some(if is_empty { Vec::new() } else { typed })
 }

@@ -116,7 +116,7 @@ pub(super) fn used(line: &Value) -> Option<Meaning> {
         cache_write_tokens: 0,
         cost_usd: None,
     };
-    Some(Meaning::Used { id: line["id"].as_str()?.to_owned(), usage })
+    Some(Meaning::Used { id: line["id"].as_str()?.to_owned(), usage, at: written_at(line) })
 }
 
 /// Returns when the agent wrote something, in milliseconds since 1970.

@@ -7,6 +7,7 @@
 mod ask;
 mod content;
 mod hooks;
+mod input;
 mod log;
 mod setup;
 
@@ -17,10 +18,12 @@ use serde_json::{Value, json};
 
 use self::ask::Notified;
 use self::content::Calls;
-use crate::driver::{Driver, Launch, Observation, Refusal, Runtime, Setup, SetupError, Step, StopReply, View};
+use crate::driver::{
+    Driver, Heeds, Launch, Observation, OnScreen, Refusal, Runtime, Setup, SetupError, Step, StopReply, View,
+};
 use crate::registry::Known;
-use crate::rules::{Dialog, Rules, TitleSays, rows};
-use crate::{AskDraft, Meaning, Reach, Signal, StartSource, keys};
+use crate::rules::{Dialog, Hint, Rules, TitleSays, rows, shows_rows};
+use crate::{AskDraft, Meaning, Reach, Signal, StartSource, acp, keys};
 
 /// What can be done with it; the first two only by hooks.
 const CAPABILITIES: [Capability; 10] = [
@@ -36,20 +39,23 @@ const CAPABILITIES: [Capability; 10] = [
     Capability::Resume,
 ];
 
-// Over pipes it speaks the Agent Client Protocol (`gemini --acp`): `Runtime::Pipe` belongs into `runtimes`, and `new` then
-// chooses that driver for it.
 pub(crate) const KNOWN: Known = Known {
     name: "gemini",
     programs: &["gemini"],
     package: "@google/gemini-cli",
     tested: ("0.61.0", "0.61.0"),
-    runtimes: &[Runtime::Pty],
-    variables: &[setup::HOME, setup::API_KEY, setup::SYSTEM_DEFAULTS, setup::SYSTEM_SETTINGS],
+    runtimes: &[Runtime::Pty, Runtime::Pipe],
+    variables: &[setup::HOME, setup::API_KEY, "GOOGLE_API_KEY", setup::SYSTEM_DEFAULTS, setup::SYSTEM_SETTINGS],
     keys: &[setup::API_KEY, "GOOGLE_API_KEY"],
     logins: &[".gemini/oauth_creds.json"],
+    asks_version: false,
     rules: include_str!("../../rules/gemini.toml"),
     reads: setup::reads,
-    new: |rules, launch| Box::new(Gemini::new(rules, launch)),
+    new: |rules, launch| match launch.runtime {
+        Runtime::Pty | Runtime::Server => Box::new(Gemini::new(rules, launch)),
+        // There it speaks the Agent Client Protocol.
+        Runtime::Pipe => acp::driver(launch, &["--acp"]),
+    },
 };
 
 /// What coop knows of Gemini CLI, and what it remembers of one that runs.
@@ -171,7 +177,7 @@ impl Gemini {
 
     fn observe_screen(&mut self, screen: &Screen, at: u64) -> Vec<Signal> {
         let lines = rows(screen);
-        self.ready = screen.modes.bracketed_paste && ask::input(&lines).is_some();
+        self.ready = screen.modes.bracketed_paste && input::input(&lines).is_some();
         let mut signals = self.observe_dialog(&lines);
         if self.title == Some(TitleSays::Idle) {
             self.ready_at = at;
@@ -191,7 +197,7 @@ impl Gemini {
 
     /// Looks for a dialog. But for those of the set-up, which come before, the title has to say that it waits.
     fn observe_dialog(&mut self, lines: &[String]) -> Vec<Signal> {
-        let dialog = self.rules.dialog(lines);
+        let dialog = self.rules.dialog(lines, Hint::Needed);
         let (set_up, asked) = match dialog {
             Some(dialog) if dialog.kind == AskKind::Setup => (Some(keys::draft(&dialog)), None),
             Some(dialog) if !self.titled || self.title == Some(TitleSays::Waiting) => (None, Some(dialog)),
@@ -259,6 +265,10 @@ impl Driver for Gemini {
         if self.expects_hooks { &CAPABILITIES } else { &CAPABILITIES[2..] }
     }
 
+    fn heeds(&self) -> Heeds {
+        Heeds { resume: true, ..Heeds::default() }
+    }
+
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {
         setup::setup(launch)
     }
@@ -272,12 +282,14 @@ impl Driver for Gemini {
             Observation::StatusFile(_)
             | Observation::Control(_)
             | Observation::Reply { .. }
+            | Observation::Sent(_)
+            | Observation::Served { .. }
             | Observation::Link { .. } => Vec::new(),
         }
     }
 
     fn deliver(&self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
-        ask::deliver(text, view.screen, &self.last_prompt)
+        input::deliver(text, view.screen, &self.last_prompt)
     }
 
     fn answer(&self, ask: &Ask, _: &Reach, answer: &Answer, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
@@ -303,7 +315,20 @@ impl Driver for Gemini {
         Some(json!({ "hookSpecificOutput": output }))
     }
 
-    fn configure(&self, _: &Configure, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
+    fn shows(&self, what: &OnScreen, screen: &Screen) -> bool {
+        let typed = || input::input(&rows(screen));
+        match what {
+            OnScreen::InputEmpty => typed().is_some_and(|typed| typed.is_empty()),
+            OnScreen::InputFilled => typed().is_some_and(|typed| !typed.is_empty()),
+            OnScreen::InputHolds(text) => typed().is_some_and(|typed| input::holds(&typed, text)),
+            OnScreen::Asked(ask) => ask::is_asked(&self.rules, ask, screen),
+            OnScreen::Rows { rows, below } => shows_rows(screen, rows, below),
+            // Nothing of its waits for these.
+            OnScreen::Marked { .. } | OnScreen::Ticked { .. } => false,
+        }
+    }
+
+    fn configure(&mut self, _: &Configure, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
         let why = "its mode and model cannot be set from outside; in its terminal use /model or the keys";
         Err(Refusal::Unsupported(why.into()))
     }

@@ -61,6 +61,9 @@ pub(super) fn reads(launch: &Launch) -> Vec<String> {
 }
 
 pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
+    if launch.command.iter().any(|arg| arg == "--acp" || arg == "--experimental-acp") {
+        return Err(SetupError("with --acp gemini has no terminal interface; use --runtime pipe".to_owned()));
+    }
     let mut files = Vec::new();
     let mut env = Vec::new();
     match (&launch.isolated, hooks_by_defaults(launch)) {
@@ -81,8 +84,10 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
         (None, None) => {}
     }
     let mut ours = Vec::new();
-    if !names_session(&launch.command) {
-        ours.push(format!("--session-id={}", launch.session_id));
+    match &launch.resume {
+        Some(id) => ours.push(format!("--resume={id}")),
+        None if names_session(&launch.command) => {}
+        None => ours.push(format!("--session-id={}", launch.session_id)),
     }
     let watch = session_id(launch).map(|id| Watch::Log { path: log_path(&chats(launch), &id) });
     let (before, after) = launch.split();
@@ -107,12 +112,12 @@ pub(super) fn expects_hooks(launch: &Launch) -> bool {
 pub(super) fn session_id(launch: &Launch) -> Option<String> {
     let resumed = || value_of(&launch.command, &["--resume", "-r"]).filter(|id| is_uuid(id));
     let new = || (!names_session(&launch.command)).then(|| launch.session_id.clone());
-    value_of(&launch.command, &["--session-id"]).or_else(resumed).or_else(new)
+    launch.resume.clone().or_else(|| value_of(&launch.command, &["--session-id"])).or_else(resumed).or_else(new)
 }
 
 /// Tells whether it goes on with an earlier conversation.
 pub(super) fn resumes(launch: &Launch) -> bool {
-    continues(&launch.command)
+    launch.resume.is_some() || continues(&launch.command)
 }
 
 /// Tells whether the command line has a first prompt.
@@ -273,6 +278,9 @@ mod tests {
         assert_eq!(session_id(&launch(&["gemini", "-r", id])).as_deref(), Some(id));
         assert_eq!(session_id(&launch(&["gemini", "--resume", "latest"])), None);
         assert!(watched(&launch(&["gemini", "--resume=latest"])).is_empty());
+        let resumed = Launch { resume: Some(id.to_owned()), ..launch(&["gemini"]) };
+        assert_eq!(setup(&resumed).expect("a set-up").command.join(" "), format!("gemini --resume={id}"));
+        assert!(resumes(&resumed) && setup(&launch(&["gemini", "--acp"])).is_err());
     }
 
     #[test]

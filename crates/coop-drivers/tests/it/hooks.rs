@@ -298,3 +298,62 @@ fn state_events_are_followed_over_pipes() {
     let aborted = json!({ "is_error": true, "subtype": "error_during_execution", "terminal_reason": "aborted_tools" });
     assert_eq!(after(result(aborted)), "idle");
 }
+
+/// Returns what a meaning is called, for each that the driver told.
+fn told(mimic: &mut Mimic, seen: &Seen, at: u64) -> Vec<&'static str> {
+    mimic.see(seen, at).iter().map(|signal| signal.meaning.name()).collect()
+}
+
+fn log(line: Value) -> Seen {
+    Seen::Log(line)
+}
+
+fn hook((event, payload): (&str, Value)) -> Seen {
+    Seen::Hook { event: event.into(), payload }
+}
+
+/// The hook and the log both tell of it, in any order.
+#[test]
+fn a_failure_is_told_once_whoever_is_first() {
+    let failure = "API Error: 401 no";
+    let hooked = || hook(("StopFailure", json!({ "error": "auth", "last_assistant_message": failure })));
+    let content = json!([{ "type": "text", "text": failure }]);
+    let line = json!({ "type": "assistant", "isApiErrorMessage": true, "apiErrorStatus": 401,
+        "message": { "role": "assistant", "model": "<synthetic>", "id": "m", "content": content } });
+    let mut first = Mimic::ready();
+    first.see(&hook(prompt()), 1_000);
+    assert_eq!(told(&mut first, &hooked(), 2_000), ["blocked"]);
+    assert_eq!(told(&mut first, &log(line.clone()), 3_000), ["message"]);
+    let mut last = Mimic::ready();
+    last.see(&hook(prompt()), 1_000);
+    assert_eq!(told(&mut last, &log(line), 2_000), ["message", "blocked"]);
+    assert_eq!(told(&mut last, &hooked(), 3_000), [""; 0]);
+}
+
+/// The log is written when the agent has time, and a new one not even in order.
+#[test]
+fn a_turn_is_behind_until_the_log_has_told_what_was_said_last() {
+    let stop = || hook(("Stop", json!({ "last_assistant_message": "done" })));
+    let said = |text: &str| {
+        let content = json!([{ "type": "text", "text": text }]);
+        log(json!({ "type": "assistant", "message": { "role": "assistant", "id": "m", "content": content } }))
+    };
+    let mut late = Mimic::ready();
+    late.see(&hook(prompt()), 1_000);
+    late.see(&stop(), 2_000);
+    assert!(late.driver.is_behind());
+    late.see(&log(json!({ "type": "system", "subtype": "turn_duration" })), 2_001);
+    late.see(&said("on it"), 2_002);
+    assert!(late.driver.is_behind());
+    late.see(&said("done"), 2_003);
+    assert!(!late.driver.is_behind());
+    let mut early = Mimic::ready();
+    early.see(&hook(prompt()), 1_000);
+    early.see(&said("done"), 1_500);
+    early.see(&stop(), 2_000);
+    assert!(!early.driver.is_behind());
+    // What it said in the turn before does not count.
+    early.see(&hook(prompt()), 3_000);
+    early.see(&stop(), 4_000);
+    assert!(early.driver.is_behind());
+}

@@ -1,13 +1,10 @@
 //! Does with a driver's signals what the session does with them, and no more.
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use coop_api::{AgentState, Ask, AskChannel, AskId, AskKind, Evidence, EvidenceSource, Screen, TurnOutcome};
-use coop_drivers::{
-    Arbiter, AskDraft, Driver, KNOWN, Known, Launch, Meaning, Observation, Reach, Rules, Runtime, Signal,
-};
+use coop_drivers::{Arbiter, AskDraft, Driver, Known, Launch, Meaning, Observation, Reach, Rules, Runtime, Signal};
 use serde_json::Value;
 
 use crate::screens::screen;
@@ -15,9 +12,11 @@ use crate::screens::screen;
 /// The conversation of the recordings.
 pub(crate) const SESSION: &str = "e5555555-5555-4555-8555-555555555555";
 
-/// The rules of each agent, which take a while to read.
-static RULES: LazyLock<HashMap<&'static str, Rules>> =
-    LazyLock::new(|| KNOWN.iter().map(|known| (known.name, known.rules().expect("the rules"))).collect());
+static RULES: LazyLock<Rules> = LazyLock::new(|| claude().rules().expect("the rules"));
+
+fn claude() -> &'static Known {
+    Known::by_name("claude").expect("a known agent")
+}
 
 /// Something that was seen of the agent, or done to it.
 #[derive(Clone, Debug)]
@@ -29,8 +28,12 @@ pub(crate) enum Seen {
     Log(Value),
     Status(Value),
     Control(Value),
+    /// The link to its server came up, or is down.
+    Link(bool),
     Screen(Vec<String>),
     Title(String),
+    /// A message of ours is out.
+    Sent(Value),
     /// Somebody answered the control protocol's request.
     Answered {
         request: String,
@@ -50,14 +53,14 @@ pub(crate) struct Mimic {
 impl Mimic {
     pub(crate) fn new(runtime: Runtime, command: &[&str]) -> Self {
         let command = command.iter().map(|&word| word.to_owned()).collect();
-        Self::of("claude", &Launch { runtime, command, session_id: SESSION.into(), ..Launch::default() })
+        let launch = Launch { runtime, command, session_id: SESSION.into(), ..Launch::default() };
+        Self::of((claude().new)(RULES.clone(), &launch))
     }
 
-    /// Returns one of an agent that is launched like this.
-    pub(crate) fn of(agent: &str, launch: &Launch) -> Self {
-        let known = Known::by_name(agent).expect("a known agent");
+    /// Returns one for any driver.
+    pub(crate) fn of(driver: Box<dyn Driver>) -> Self {
         Self {
-            driver: (known.new)(RULES[agent].clone(), launch),
+            driver,
             arbiter: Arbiter::new(Duration::from_secs(60)),
             open: Vec::new(),
             count: 0,
@@ -92,6 +95,8 @@ impl Mimic {
             Seen::Log(line) => self.driver.observe(&Observation::LogLine { line, past: false }, at),
             Seen::Status(file) => self.driver.observe(&Observation::StatusFile(file), at),
             Seen::Control(message) => self.driver.observe(&Observation::Control(message), at),
+            Seen::Sent(message) => self.driver.observe(&Observation::Sent(message), at),
+            Seen::Link(up) => self.driver.observe(&Observation::Link { up: *up }, at),
             Seen::Screen(rows) => {
                 let screen: Screen = screen(rows.iter().map(String::as_str));
                 self.driver.observe(&Observation::Screen(&screen), at)
@@ -143,6 +148,10 @@ impl Mimic {
         self.count += 1;
         let ask = ask(&format!("ask-{}", self.count), draft);
         self.arbiter.open_ask(ask.id.clone(), ask.kind, evidence(signal));
+        if draft.reach == Reach::Keys {
+            // There is one dialog on the screen.
+            self.close(|(_, reach)| *reach == Reach::Keys, evidence(signal));
+        }
         self.open.push((ask, draft.reach.clone()));
     }
 

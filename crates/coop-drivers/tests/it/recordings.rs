@@ -127,8 +127,10 @@ fn label(seen: &Seen) -> String {
             .chain([block(&line["message"])])
             .collect(),
         Seen::Status(file) => vec!["status".into(), file["status"].as_str().unwrap_or_default().to_owned()],
+        Seen::Link(up) => vec![format!("link {}", if *up { "up" } else { "down" })],
         Seen::Screen(rows) => vec![format!("a screen of {} rows", rows.len())],
         Seen::Title(title) => vec!["title".into(), clip(title)],
+        Seen::Sent(_) => vec!["(sent)".into()],
         Seen::Answered { .. } => vec!["(answered)".into()],
     };
     words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
@@ -221,6 +223,23 @@ fn the_status_file_of_another_conversation_says_nothing() {
     file["sessionId"] = SESSION.into();
     mimic.see(&Seen::Status(file), at);
     assert_eq!(mimic.describe(), "working");
+}
+
+/// Seen with the real agent: a turn that ends at once after an answer is over before its status says that it goes on.
+#[test]
+fn a_status_that_is_behind_the_hooks_starts_no_work() {
+    let mut mimic = Mimic::ready();
+    mimic.see(&session_start(), 0);
+    let hook = |event: &str| Seen::Hook { event: event.into(), payload: serde_json::json!({ "session_id": SESSION }) };
+    let status = |status: &str, at: u64| {
+        Seen::Status(serde_json::json!({ "sessionId": SESSION, "status": status, "statusUpdatedAt": at }))
+    };
+    mimic.see(&hook("UserPromptSubmit"), 10);
+    mimic.see(&status("busy", 20), 20);
+    mimic.see(&status("waiting", 30), 30);
+    mimic.see(&hook("Stop"), 40);
+    mimic.see(&status("busy", 41), 50);
+    assert_eq!(mimic.describe(), "idle");
 }
 
 /// What was said to the real agent over its pipes, the driver says too.

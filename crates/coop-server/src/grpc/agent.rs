@@ -6,7 +6,7 @@ use coop_api::{
 use serde::Serialize;
 
 use super::proto::*;
-use crate::wire::PromptBody;
+use crate::wire::{PromptBody, tool};
 
 impl From<AgentReport> for GetAgentStateResponse {
     fn from(report: AgentReport) -> Self {
@@ -149,6 +149,7 @@ pub(super) fn state_event(event: &Event) -> Option<AgentStateEvent> {
         seq: change.screen_seq.0,
         prompt: change.ask.as_ref().map(|ask| PromptBody::from(ask).into()),
         event: event.seq.0,
+        tool: tool(&change.next),
     })
 }
 

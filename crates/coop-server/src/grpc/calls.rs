@@ -120,7 +120,7 @@ impl<A: Agents> Coop for Service<A> {
     }
 
     async fn nudge(&self, request: Request<NudgeRequest>) -> Answer<NudgeResponse> {
-        answer(self.0.nudge(request.into_inner().into()).await)
+        answer(self.0.nudge(self.0.new_writer(), request.into_inner().into()).await)
     }
 
     async fn list_nudges(&self, _: Request<ListNudgesRequest>) -> Answer<ListNudgesResponse> {
@@ -137,11 +137,11 @@ impl<A: Agents> Coop for Service<A> {
 
     async fn respond(&self, request: Request<RespondRequest>) -> Answer<RespondResponse> {
         let given = agent::answer(request.into_inner()).map_err(status)?;
-        answer(self.0.respond(given).await)
+        answer(self.0.respond(self.0.new_writer(), given).await)
     }
 
     async fn interrupt(&self, _: Request<InterruptRequest>) -> Answer<InterruptResponse> {
-        self.done(Ask::Interrupt, InterruptResponse {}).await
+        self.done(Ask::Interrupt { writer: self.0.new_writer() }, InterruptResponse {}).await
     }
 
     async fn configure(&self, request: Request<ConfigureRequest>) -> Answer<ConfigureResponse> {

@@ -409,6 +409,8 @@ pub struct AgentStateEvent {
     pub prompt: ::core::option::Option<PromptContext>,
     #[prost(uint64, tag = "5")]
     pub event: u64,
+    #[prost(string, optional, tag = "6")]
+    pub tool: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExplainRequest {}

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use coop_api::{Agents, Answer, Answered, Configure, Explanation, HookCall, NudgeId, Receipt, Request, UsageReport};
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::{Shared, done};
 use crate::body::Body;
 use crate::error::{Failure, Undelivered};
+use crate::guard::hook_token;
 use crate::wire::{AgentBody, AsksBody, Delivered, Nothing, NudgeBody, NudgesBody, StopBody};
 
 pub(crate) async fn agent_state<A: Agents>(State(app): Shared<A>) -> Result<Json<AgentBody>, Failure> {
@@ -25,7 +26,7 @@ pub(crate) async fn nudge<A: Agents>(
     State(app): Shared<A>,
     Body(body): Body<NudgeBody>,
 ) -> Result<Json<Receipt>, Undelivered> {
-    match app.nudge(body.into()).await {
+    match app.nudge(app.new_writer(), body.into()).await {
         Ok(receipt) => Ok(Json(receipt)),
         Err(error) => Err(Undelivered::new(&app, error).await),
     }
@@ -51,7 +52,7 @@ pub(crate) async fn respond<A: Agents>(
     State(app): Shared<A>,
     Body(answer): Body<Answer>,
 ) -> Result<Json<Answered>, Undelivered> {
-    match app.respond(answer).await {
+    match app.respond(app.new_writer(), answer).await {
         Ok(answered) => Ok(Json(answered)),
         Err(error) => Err(Undelivered::new(&app, error).await),
     }
@@ -61,7 +62,7 @@ pub(crate) async fn interrupt<A: Agents>(
     State(app): Shared<A>,
     Body(Nothing {}): Body<Nothing>,
 ) -> Result<Json<Delivered>, Failure> {
-    done(app.call(Request::Interrupt).await)
+    done(app.call(Request::Interrupt { writer: app.new_writer() }).await)
 }
 
 pub(crate) async fn configure<A: Agents>(
@@ -82,9 +83,11 @@ pub(crate) async fn resolve_stop<A: Agents>(
 pub(crate) async fn hook<A: Agents>(
     State(app): Shared<A>,
     Path(event): Path<String>,
+    headers: HeaderMap,
     Body(payload): Body<Value>,
 ) -> Result<Json<Value>, Failure> {
-    let printed = app.hook(HookCall { event, payload }).await?;
+    let token = hook_token(&headers)?;
+    let printed = app.hook(HookCall { token, event, payload }).await?;
     Ok(Json(printed.unwrap_or_else(|| json!({}))))
 }
 

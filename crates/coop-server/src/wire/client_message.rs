@@ -97,6 +97,40 @@ impl ClientMessage {
             | Self::Pong {} => None,
         }
     }
+
+    /// Tells whether it can change nothing.
+    pub(crate) fn only_looks(&self) -> bool {
+        match self {
+            Self::HealthRequest {}
+            | Self::StatusRequest {}
+            | Self::ScreenRequest { .. }
+            | Self::Replay { .. }
+            | Self::StateRequest {}
+            | Self::ExplainRequest {}
+            | Self::NudgesRequest {}
+            | Self::AsksRequest {}
+            | Self::TranscriptRequest {}
+            | Self::UsageRequest {}
+            | Self::Auth { .. }
+            | Self::Ping {}
+            | Self::Pong {} => true,
+            Self::Input { .. }
+            | Self::InputRaw { .. }
+            | Self::Keys { .. }
+            | Self::Lock { .. }
+            | Self::Resize(_)
+            | Self::Signal(_)
+            | Self::Restart {}
+            | Self::Shutdown {}
+            | Self::Nudge(_)
+            | Self::NudgeCancel { .. }
+            | Self::Respond(_)
+            | Self::Interrupt {}
+            | Self::Configure(_)
+            | Self::StopResolve(_) => false,
+        }
+    }
+
     /// Tells whether it is for the child itself, which must run.
     pub(crate) fn needs_child(&self) -> bool {
         matches!(

@@ -109,6 +109,9 @@ pub(crate) enum ServerMessage {
 pub(crate) struct Transition {
     prev: &'static str,
     next: &'static str,
+    /// The tool it now works with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool: Option<String>,
     /// The screen's sequence number.
     seq: Seq,
     /// The event's number.
@@ -141,6 +144,7 @@ impl Transition {
         Self {
             prev: name(&change.prev),
             next: name(&change.next),
+            tool: tool(&change.next),
             seq: change.screen_seq,
             event,
             prompt: change.ask.as_ref().map(PromptBody::from),
@@ -151,6 +155,14 @@ impl Transition {
             },
             evidence: change.evidence.clone(),
         }
+    }
+}
+
+/// Returns the tool that an agent works with.
+pub(crate) fn tool(state: &AgentState) -> Option<String> {
+    match state {
+        AgentState::Working { tool } => tool.clone(),
+        _ => None,
     }
 }
 

@@ -26,6 +26,7 @@ use crate::error::{Failure, mapping};
 use crate::follow::Follower;
 use crate::guard::{check_token, given_token};
 use crate::meter::Meter;
+use crate::peer::Peer;
 use crate::serve::Place;
 use crate::wire::ClientMessage;
 
@@ -49,6 +50,7 @@ pub(crate) async fn upgrade<A: Agents>(
     uri: Uri,
     headers: HeaderMap,
     place: Option<Extension<Place>>,
+    Extension(peer): Extension<Arc<Peer>>,
     Params(subscription): Params<Subscription>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Failure> {
@@ -64,7 +66,7 @@ pub(crate) async fn upgrade<A: Agents>(
     }
     let upgrade = upgrade.max_message_size(MAX_BODY).max_frame_size(MAX_BODY).read_buffer_size(READ_BUFFER);
     Ok(upgrade.on_upgrade(move |socket| async move {
-        serve(app, socket, subscription, pass, meter).await;
+        serve(app, socket, subscription, pass, meter, &peer).await;
         drop(place);
     }))
 }
@@ -81,6 +83,7 @@ async fn serve<A: Agents>(
     subscription: Subscription,
     pass: Pass,
     meter: Option<Arc<Meter>>,
+    peer: &Peer,
 ) {
     let verdict = match pass {
         Pass::Given => Ok(()),
@@ -102,7 +105,7 @@ async fn serve<A: Agents>(
     let (sink, mut stream) = socket.split();
     let (replies, waiting) = mpsc::channel(REPLIES);
     let writer_id = app.new_writer();
-    let reader = reader::run(Arc::clone(&app), &mut stream, replies, writer_id);
+    let reader = reader::run(Arc::clone(&app), &mut stream, replies, writer_id, peer);
     let writer = writer::run(Arc::clone(&app), sink, waiting, follower, subscription.telling());
     tokio::select! {
         () = reader => {}

@@ -17,6 +17,7 @@ use super::writer::Order;
 use crate::app::App;
 use crate::body::is_object;
 use crate::error::mapping;
+use crate::peer::Peer;
 use crate::wire::{AsksBody, ClientMessage, HealthBody, NudgesBody, ServerMessage, StatusBody, from_base64, typed};
 
 /// A client silent for this long is asked whether it still lives; silent for as long again, it is taken for dead.
@@ -27,6 +28,7 @@ pub(super) async fn run<A: Agents>(
     stream: &mut SplitStream<WebSocket>,
     orders: mpsc::Sender<Order>,
     writer: WriterId,
+    peer: &Peer,
 ) {
     let mut asked = false;
     let mut deadline = Instant::now() + PING_AFTER;
@@ -55,14 +57,20 @@ pub(super) async fn run<A: Agents>(
                 Ok(message) => {
                     id = ClientMessage::id(&message);
                     needs_child = ClientMessage::needs_child(&message);
-                    handle(&app, message, writer).await
+                    match admit(&app, &message, peer).await {
+                        Ok(()) => handle(&app, message, writer).await,
+                        Err(error) => Err(error),
+                    }
                 }
                 Err(error) => {
                     id = serde_json::from_str(&json).ok().and_then(|message: Value| message["id"].as_u64());
                     Err(Error::bad_request(format!("the message is not one of docs/WEBSOCKET.md: {error}")))
                 }
             },
-            Message::Binary(bytes) => write(&app, writer, Input::Bytes(bytes), None).await,
+            Message::Binary(bytes) => match peer.check_may_steer(&app.config).await {
+                Ok(()) => write(&app, writer, Input::Bytes(bytes), None).await,
+                Err(error) => Err(error),
+            },
             // Reading on sends the answer to it, and then there is nothing more.
             Message::Close(_) => continue,
             Message::Ping(_) | Message::Pong(_) => continue,
@@ -99,6 +107,11 @@ async fn refuse(error: axum::Error, orders: &mpsc::Sender<Order>) {
     let _ = tokio::time::timeout(Duration::from_secs(1), told).await;
 }
 
+/// Lets a message through that only looks, or whose sender may do more.
+async fn admit<A: Agents>(app: &App<A>, message: &ClientMessage, peer: &Peer) -> Result<(), Error> {
+    if message.only_looks() { Ok(()) } else { peer.check_may_steer(&app.config).await }
+}
+
 async fn handle<A: Agents>(app: &App<A>, message: ClientMessage, writer: WriterId) -> Result<Option<Order>, Error> {
     let request = match message {
         ClientMessage::Input { text, enter, paste, id } => {
@@ -133,12 +146,12 @@ async fn handle<A: Agents>(app: &App<A>, message: ClientMessage, writer: WriterI
             return say(ServerMessage::State(Box::new(app.agent_state().await?.into())));
         }
         ClientMessage::ExplainRequest {} => return say(ServerMessage::Explanation(app.explain().await?)),
-        ClientMessage::Nudge(nudge) => return say(ServerMessage::Receipt(app.nudge(nudge.into()).await?)),
+        ClientMessage::Nudge(nudge) => return say(ServerMessage::Receipt(app.nudge(writer, nudge.into()).await?)),
         ClientMessage::NudgesRequest {} => {
             return say(ServerMessage::Nudges(NudgesBody { nudges: app.agent_state().await?.queue }));
         }
         ClientMessage::AsksRequest {} => return say(ServerMessage::Asks(AsksBody { asks: app.asks().await? })),
-        ClientMessage::Respond(answer) => return say(ServerMessage::Answered(app.respond(answer).await?)),
+        ClientMessage::Respond(answer) => return say(ServerMessage::Answered(app.respond(writer, answer).await?)),
         ClientMessage::TranscriptRequest {} => {
             // JSON is UTF-8; only the line that is just being written may be cut within a character.
             let lines = String::from_utf8_lossy(&app.transcript().await?).into_owned();
@@ -153,7 +166,7 @@ async fn handle<A: Agents>(app: &App<A>, message: ClientMessage, writer: WriterI
         ClientMessage::Restart {} => Request::Restart,
         ClientMessage::Shutdown {} => Request::Shutdown,
         ClientMessage::NudgeCancel { id } => Request::CancelNudge(id),
-        ClientMessage::Interrupt {} => Request::Interrupt,
+        ClientMessage::Interrupt {} => Request::Interrupt { writer },
         ClientMessage::Configure(settings) => Request::Configure(settings),
         ClientMessage::StopResolve(body) => Request::ResolveStop(body.into()),
     };

@@ -143,7 +143,8 @@ async fn foreign_pages_and_hosts_are_refused_everywhere() {
 
 #[tokio::test]
 async fn probes_get_health_and_nothing_else() {
-    use coop_server::{Config, Listener, Server, Surface, Token};
+    use coop_api::Token;
+    use coop_server::{Config, Listener, Server, Surface};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let fake = crate::fake::Fake::new();
     let token = Some(Token::new("s3cret").expect("a token"));

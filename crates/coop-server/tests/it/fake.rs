@@ -8,10 +8,10 @@ use coop_api::{
     AgentId, AgentReport, AgentState, Agents, Answered, Ask, AskChannel, AskId, AskKind, Chunk, Cursor, CursorShape,
     Dump, Epoch, Error, Event, EventBody, EventPage, Evidence, EvidenceSource, Explanation, Feed, Health, Heard,
     History, Input, Lifecycle, Line, LockAction, Memo, Modes, Nudge, NudgeId, Offset, ProcessState, Pulse, Read,
-    Receipt, Reply, Request, Run, Screen, Seq, Size, StateChange, Status, Style, Tap, Usage, UsageReport, When,
+    Receipt, Reply, Request, Run, Screen, Seq, Size, StateChange, Status, Style, Tap, Token, Usage, UsageReport, When,
     WriterId, Written,
 };
-use coop_server::{Config, Listener, Server, Surface, Token};
+use coop_server::{Config, Listener, Server, Surface};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -215,8 +215,8 @@ impl Fake {
                 capabilities: Vec::new(),
                 quiet_for: std::time::Duration::ZERO,
             })),
-            Request::Nudge(nudge) => Reply::Receipt(receipt(nudge.message != UNCONFIRMED)),
-            Request::Respond(_) => Reply::Answered(Answered {
+            Request::Nudge { nudge, .. } => Reply::Receipt(receipt(nudge.message != UNCONFIRMED)),
+            Request::Respond { .. } => Reply::Answered(Answered {
                 delivered: true,
                 ask: AskId("ask-1".into()),
                 prompt_type: AskKind::Permission,
@@ -238,7 +238,7 @@ impl Fake {
             Request::Hook(call) => Reply::Hook(Some(serde_json::json!({ "heard": call.event }))),
             Request::Transcript => Reply::Transcript(Bytes::from_static(b"{\"type\":\"user\"}\n")),
             Request::Usage => Reply::Usage(UsageReport { turn: Usage::none(), total: Usage::none(), requests: 2 }),
-            Request::CancelNudge(_) | Request::Interrupt | Request::ResolveStop(_) | Request::Configure(_) => {
+            Request::CancelNudge(_) | Request::Interrupt { .. } | Request::ResolveStop(_) | Request::Configure(_) => {
                 Reply::Done
             }
             Request::Resize(_) | Request::Signal(_) | Request::Restart | Request::Shutdown => Reply::Done,

@@ -1,6 +1,6 @@
 //! Every request of the port can be made over every transport, from one table.
 
-use ::coop_server::{Config, Token};
+use ::coop_server::Config;
 use axum::body::Body;
 use axum::http::{Request as HttpRequest, StatusCode};
 use coop_api::{Error, ErrorCode, EventBody, Lifecycle, LockAction, Request};
@@ -150,7 +150,7 @@ table! {
         Say(json!({"type":"explain_request"}), r#""verdict":"accepted""#),
         rpc!(explain, ExplainRequest {}, r#"verdict: "accepted""#)
     ),
-    Request::Nudge(_) => (
+    Request::Nudge { .. } => (
         ("POST", "/api/v1/agent/nudge", json!({"message":"go"}), r#""confirmed_by":"a hook""#),
         Say(json!({"type":"nudge","message":"go"}), r#""confirmed_by":"a hook""#),
         rpc!(nudge, NudgeRequest { message: "go".into(), ..Default::default() }, r#"confirmed_by: Some("a hook")"#)
@@ -165,12 +165,12 @@ table! {
         Say(json!({"type":"asks_request"}), r#""id":"ask-1""#),
         rpc!(list_asks, ListAsksRequest {}, "ask-1")
     ),
-    Request::Respond(_) => (
+    Request::Respond { .. } => (
         ("POST", "/api/v1/agent/respond", json!({"accept":true}), r#""prompt_type":"permission""#),
         Say(json!({"type":"respond","accept":true}), r#""prompt_type":"permission""#),
         rpc!(respond, RespondRequest { accept: Some(true), ..Default::default() }, r#"prompt_type: "permission""#)
     ),
-    Request::Interrupt => (
+    Request::Interrupt { .. } => (
         ("POST", "/api/v1/agent/interrupt", json!(null), r#""delivered":true"#),
         Say(json!({"type":"interrupt"}), r#"{"type":"done"}"#),
         rpc!(interrupt, InterruptRequest {}, "InterruptResponse")
@@ -205,8 +205,7 @@ table! {
 
 /// A server of its own for each, so that no connection's end is taken for what the next one asked.
 async fn live(failure: Option<&Error>) -> Live {
-    let hook_token = Some(Token::new("h00k").expect("a token"));
-    let live = Live::with(Config { hook_token, ..Config::default() }).await;
+    let live = Live::with(Config::default()).await;
     live.fake.happen(EventBody::Lifecycle(Lifecycle::Started { pid: 7 }));
     live.fake.fail(failure.cloned());
     live

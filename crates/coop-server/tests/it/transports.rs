@@ -26,8 +26,8 @@ fn names(asked: &[Request]) -> Vec<String> {
             Request::Write { input: Input::Paste { text, enter }, .. } => format!("paste {text} {enter}"),
             Request::Resize(size) => format!("resize {}x{}", size.cols(), size.rows()),
             Request::Signal(signal) => format!("signal {}", signal.as_str()),
-            Request::Nudge(nudge) => format!("nudge {} {:?} {}", nudge.message, nudge.when, nudge.wait),
-            Request::Respond(answer) => {
+            Request::Nudge { nudge, .. } => format!("nudge {} {:?} {}", nudge.message, nudge.when, nudge.wait),
+            Request::Respond { answer, .. } => {
                 let Answer { accept, option, text, .. } = answer;
                 let more = if *answer
                     == (Answer { accept: *accept, option: *option, text: text.clone(), ..Answer::default() })
@@ -41,6 +41,7 @@ fn names(asked: &[Request]) -> Vec<String> {
                 };
                 format!("respond {accept:?} {option:?} {text:?}{more}")
             }
+            Request::Interrupt { .. } => "interrupt".to_owned(),
             Request::ResolveStop(decision) => format!("stop {decision:?}"),
             Request::CancelNudge(id) => format!("cancel {id}"),
             Request::Hook(call) => format!("hook {} {}", call.event, call.payload),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use coop_api::{Error, ErrorCode, EventBody, Lifecycle, Size};
+use coop_api::{AgentState, Error, ErrorCode, EventBody, Evidence, EvidenceSource, Lifecycle, Seq, Size, StateChange};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
@@ -92,6 +92,28 @@ async fn an_exit_follows_the_last_output() {
         json!({"type":"state_change","prev":"unknown","next":"exited","seq":42,"event":2,"prompt":null,"evidence":evidence})
     );
     assert_eq!(next_json(&mut socket).await, json!({"type":"exit","code":3,"signal":null}));
+}
+
+/// From one tool to the next both states are `working`, and nobody could tell which tool it was.
+#[tokio::test]
+async fn a_change_of_the_tool_names_it() {
+    let live = Live::start(None).await;
+    let mut socket = connect(&live, "mode=state").await;
+    let working = |tool: Option<&str>| AgentState::Working { tool: tool.map(str::to_owned) };
+    let evidence = Evidence { source: EvidenceSource::Hook, detail: "PreToolUse Bash".into() };
+    for next in [working(Some("Bash")), working(None)] {
+        live.fake.happen(EventBody::State(Box::new(StateChange {
+            prev: working(Some("Read")),
+            next,
+            screen_seq: Seq(42),
+            evidence: evidence.clone(),
+            ask: None,
+            last_message: None,
+        })));
+    }
+    let with = next_json(&mut socket).await;
+    assert_eq!((&with["prev"], &with["next"], &with["tool"]), (&json!("working"), &json!("working"), &json!("Bash")));
+    assert_eq!(next_json(&mut socket).await.get("tool"), None);
 }
 
 /// Events waited until all output was sent: after what was written later, and never while a child writes without end.

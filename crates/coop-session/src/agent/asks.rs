@@ -4,14 +4,14 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use coop_api::{
-    AgentState, Answer, Ask, AskChange, AskChannel, AskId, Error, ErrorCode, EventBody, Evidence, EvidenceSource,
-    Reply, Screen,
+    AgentState, Answer, Ask, AskChange, AskChannel, AskId, AskKind, Error, ErrorCode, EventBody, Evidence,
+    EvidenceSource, Reply, Screen, WriterId,
 };
-use coop_drivers::{AskDraft, Meaning, Reach, Refusal, Signal, Verdict, View};
+use coop_drivers::{AskDraft, Expected, Meaning, Reach, Refusal, Signal, Verdict, View};
 use serde_json::Value;
 
-use super::perform::{Performance, Purpose, Via};
-use super::{Agent, Effect, Now, ReplyTo};
+use super::perform::{Performance, Proof, Purpose, Via};
+use super::{Agent, Effect, Now, ReplyTo, withdrawn};
 
 /// A dialog on the screen counts as an ask of its own only if no hook reports it within this time.
 const HOOK_LEAD: Duration = Duration::from_millis(1500);
@@ -88,16 +88,40 @@ impl Agent {
         if self.asks.has_structured() {
             return Verdict::Ignored("it is the dialog of what a hook asks");
         }
-        if self.performance.as_ref().is_some_and(Performance::is_answer) {
+        if let Some(performance) = self.performance.as_mut().filter(|performance| performance.is_answer()) {
+            // If nothing is left to be typed it shows that the one before took its answer.
+            performance.prove(&[Expected::AskGone], Proof::of(signal));
             self.asks.seen = Some((signal.clone(), now.instant));
             return Verdict::Ignored("an answer is being typed into it");
         }
+        let (replaced, open): (Vec<_>, Vec<_>) = self.asks.open.drain(..).partition(|open| open.reach == Reach::Keys);
+        self.asks.open = open;
         let is_sight = signal.source == EvidenceSource::Screen;
-        if is_sight && self.hooked && draft.kind != coop_api::AskKind::Setup {
+        if is_sight && self.hooked && draft.kind != AskKind::Setup && replaced.is_empty() {
             self.asks.seen = Some((signal.clone(), now.instant));
             return Verdict::Ignored("a hook may report it yet");
         }
-        self.open_ask(signal, draft, now, effects)
+        // The new one first: in between it is not working.
+        let mut verdict = self.open_ask(signal, draft, now, effects);
+        for ask in replaced {
+            let closed = self.close(ask, "another dialog is on the screen", Self::evidence(signal), effects);
+            if matches!(closed, Verdict::Changed(_)) {
+                verdict = closed;
+            }
+        }
+        verdict
+    }
+
+    /// Opens the dialog that was on the screen when an answer was through.
+    pub(super) fn open_seen(&mut self, now: &Now, effects: &mut Vec<Effect>) -> Option<Verdict> {
+        let (signal, _) = self.asks.seen.take_if(|(signal, _)| {
+            let is_setup = matches!(&signal.meaning, Meaning::Ask(draft) if draft.kind == AskKind::Setup);
+            !self.hooked || is_setup
+        })?;
+        let Meaning::Ask(draft) = &signal.meaning else { return None };
+        let verdict = self.open_ask(&signal, draft, now, effects);
+        self.remember(&signal, verdict.as_str(), now);
+        Some(verdict)
     }
 
     /// Takes a dialog on the screen for an ask when no hook has reported it.
@@ -175,9 +199,8 @@ impl Agent {
     fn close(&mut self, ask: OpenAsk, why: &str, evidence: Evidence, effects: &mut Vec<Effect>) -> Verdict {
         let id = ask.release();
         let verdict = self.arbiter.close_ask(&id, evidence);
-        let answered = self.performance.as_ref().is_some_and(|performance| performance.is_answer_to(&id));
-        if !answered {
-            effects.push(Effect::Record(EventBody::Ask(AskChange::Withdrawn { ask: id, why: why.to_owned() })));
+        if !self.is_being_answered(&id) {
+            effects.push(withdrawn(id, why));
         }
         verdict
     }
@@ -212,7 +235,14 @@ impl Agent {
     }
 
     /// Answers an ask.
-    pub(crate) fn respond(&mut self, answer: &Answer, reply: ReplyTo, screen: &Screen, now: &Now) -> Vec<Effect> {
+    pub(crate) fn respond(
+        &mut self,
+        writer: WriterId,
+        answer: &Answer,
+        reply: ReplyTo,
+        screen: &Screen,
+        now: &Now,
+    ) -> Vec<Effect> {
         let steps = self.find(answer).and_then(|at| {
             let open = &self.asks.open[at];
             let view = View { runtime: self.runtime, screen };
@@ -227,7 +257,7 @@ impl Agent {
         match steps {
             Ok((ask, via, steps)) => {
                 let purpose = Purpose::Answer { ask, via, answer: describe(answer), reply };
-                self.perform(Performance::new(purpose, steps, self.state()), screen, now)
+                self.perform(Performance::new(purpose, writer, steps, self.state()), screen, now)
             }
             Err(error) => {
                 let _ = reply.send(Err(error));
@@ -274,8 +304,29 @@ impl Agent {
         let change = AskChange::Answered { ask: id.clone(), answer: answer.to_owned(), via: via.as_str().to_owned() };
         effects.push(Effect::Record(EventBody::Ask(change)));
         let evidence = Evidence { source: via.source(), detail: format!("answered by {}", via.as_str()) };
-        let verdict = self.arbiter.close_ask(id, evidence);
-        self.follow(verdict, now, effects);
+        // A next question is on the screen already: in between it is not working.
+        let opened = self.open_seen(now, effects);
+        let closed = self.arbiter.close_ask(id, evidence);
+        for verdict in opened.into_iter().chain([closed]) {
+            self.follow(verdict, now, effects);
+        }
+    }
+
+    /// Notes that nothing shows that an ask took its answer. If it is not there any more, nobody answered it.
+    pub(super) fn unsettled(&mut self, id: &AskId, why: &str, now: &Now, effects: &mut Vec<Effect>) {
+        let is_replaced = self.asks.seen.is_some();
+        let at = self.asks.open.iter().position(|open| open.ask.id == *id);
+        if at.is_some() && !is_replaced {
+            return;
+        }
+        let opened = self.open_seen(now, effects);
+        at.map(|at| self.asks.open.remove(at));
+        effects.push(withdrawn(id.clone(), why));
+        let evidence = Evidence { source: EvidenceSource::Screen, detail: why.to_owned() };
+        let closed = self.arbiter.close_ask(id, evidence);
+        for verdict in opened.into_iter().chain([closed]) {
+            self.follow(verdict, now, effects);
+        }
     }
 }
 
@@ -296,7 +347,7 @@ fn describe(answer: &Answer) -> String {
 pub(super) fn refused(refusal: Refusal) -> Error {
     match refusal {
         Refusal::NoSuchOption(why) => Error::new(ErrorCode::NoSuchOption, why),
-        Refusal::Occupied(why) => Error::new(ErrorCode::AgentBusy, why),
+        Refusal::Occupied(why) | Refusal::NotYet(why) => Error::new(ErrorCode::AgentBusy, why),
         Refusal::BadRequest(why) => Error::bad_request(why),
         Refusal::NoDriver(why) => Error::new(ErrorCode::NoDriver, why),
         Refusal::Unsupported(why) => Error::new(ErrorCode::Unsupported, why),

@@ -24,6 +24,7 @@ impl Agent {
             }
             self.hear(signal, now, &mut effects);
         }
+        self.close_turn(now, &mut effects);
         match waits {
             Waits::Nothing => drop(reply.send(Ok(Reply::Hook(None)))),
             Waits::Answer => self.hold(reply),

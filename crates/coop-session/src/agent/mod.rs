@@ -9,13 +9,14 @@ mod nudges;
 mod perform;
 mod usage;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use coop_api::{
-    AgentReport, AgentState, AskChange, AskKind, Capability, Error, ErrorCode, EventBody, Evidence, Explanation,
-    FaultReport, Heard, Lifecycle, Reply, Role, Screen, Seq, StateChange, ToolPhase, ToolUse, Turn, TurnOutcome,
+    AgentReport, AgentState, AskChange, AskId, AskKind, Capability, Error, ErrorCode, EventBody, Evidence,
+    EvidenceSource, Explanation, FaultReport, Heard, Lifecycle, Reply, Role, Screen, Seq, StateChange, Turn,
+    TurnOutcome, WriterId,
 };
 use coop_drivers::{
     Arbiter, Change, Driver, Expected, Meaning, Observation, Runtime, Say, Signal, StartSource, Verdict,
@@ -25,13 +26,17 @@ use tokio::sync::oneshot;
 use self::asks::Asks;
 pub use self::gate::{StopConfig, StopMode};
 use self::nudges::Nudges;
-use self::perform::Performance;
+use self::perform::{Performance, Proof};
 use self::usage::UsageBook;
+use crate::lock::Held;
 
 /// How many signals an explanation goes back.
 const HEARD: usize = 200;
 /// How long an interrupted agent may take to show what it put back into its input.
 const SETTLING: Duration = Duration::from_millis(500);
+/// How long the end of a turn waits for the log to tell the last of what was said and done in it. Agents write their log
+/// every tenth of a second or so.
+const CATCH_UP: Duration = Duration::from_millis(500);
 /// Two looks at a screen that changes are at least this far apart.
 const LOOK_PACE: Duration = Duration::from_millis(50);
 
@@ -68,9 +73,9 @@ pub(crate) struct Agent {
     session_id: Option<String>,
     transcript: Option<String>,
     last_message: Option<String>,
-    /// Names of the tools that are in use, by the use's id.
-    tools: HashMap<String, String>,
     in_turn: bool,
+    /// The end of a turn that waits for the log, and for how long.
+    closing: Option<(Signal, Instant)>,
     /// After an interrupt agents put what they were told back into their input: until then nothing is typed.
     settles_at: Option<Instant>,
     /// Whether any hook was heard.
@@ -86,9 +91,16 @@ pub(crate) struct Now {
     pub(crate) instant: Instant,
     pub(crate) wall: SystemTime,
     pub(crate) screen: Seq,
+    /// Who alone may type, if somebody has locked the terminal.
+    pub(crate) lock: Option<Held>,
 }
 
 impl Now {
+    /// Lets a writer type, unless another one has locked the terminal.
+    pub(crate) fn check_lock(&self, writer: WriterId) -> Result<(), Error> {
+        self.lock.map_or(Ok(()), |held| held.check(writer, self.instant))
+    }
+
     pub(crate) fn millis(&self) -> u64 {
         self.wall.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
     }
@@ -121,8 +133,8 @@ impl Agent {
             session_id: None,
             transcript,
             last_message: None,
-            tools: HashMap::new(),
             in_turn: false,
+            closing: None,
             settles_at: None,
             hooked: false,
             title: String::new(),
@@ -179,12 +191,13 @@ impl Agent {
         for signal in &signals {
             match (&signal.meaning, seen) {
                 // A long conversation that is resumed counts, but it is not told again.
-                (Meaning::Used { id, usage }, Observation::LogLine { past: true, .. }) => {
-                    self.usage.add(id, *usage);
+                (Meaning::Used { id, usage, .. }, Observation::LogLine { past: true, .. }) => {
+                    self.usage.add_past(id, *usage);
                 }
                 _ => self.hear(signal, now, &mut effects),
             }
         }
+        self.close_turn(now, &mut effects);
         effects.extend(self.driver.say().into_iter().map(Effect::Say));
         effects
     }
@@ -194,7 +207,49 @@ impl Agent {
         self.performance.is_some() || self.nudges.are_waiting()
     }
 
+    /// Takes a signal into account. What was said and done in a turn is told before its end, also if that is known sooner.
     fn hear(&mut self, signal: &Signal, now: &Now, effects: &mut Vec<Effect>) {
+        match &signal.meaning {
+            Meaning::Idle(_) | Meaning::Blocked(_) if self.in_turn && self.driver.is_behind() => {
+                self.remember(signal, "the log has more to tell", now);
+                let (closing, _) = self.closing.get_or_insert_with(|| (signal.clone(), now.instant + CATCH_UP));
+                // The best source knows best how it ended.
+                if signal.source < closing.source {
+                    *closing = signal.clone();
+                }
+                return;
+            }
+            Meaning::Idle(_) | Meaning::Blocked(_) => {
+                let closing = self.closing.take().filter(|(closing, _)| closing.source < signal.source);
+                if let Some((closing, _)) = closing {
+                    self.hear_now(&closing, now, effects);
+                }
+            }
+            // The next one begins before the log has told all of the last.
+            Meaning::TurnBegan { .. } | Meaning::Ask(_) => self.close_turn_at_once(now, effects),
+            Meaning::Working { .. } if signal.source <= EvidenceSource::SessionLog => {
+                self.close_turn_at_once(now, effects);
+            }
+            _ => {}
+        }
+        self.hear_now(signal, now, effects);
+    }
+
+    /// Ends the turn that waited for the log, once that has told all of it.
+    fn close_turn(&mut self, now: &Now, effects: &mut Vec<Effect>) {
+        let is_due = self.closing.as_ref().is_some_and(|(_, until)| *until <= now.instant);
+        if is_due || !self.driver.is_behind() {
+            self.close_turn_at_once(now, effects);
+        }
+    }
+
+    fn close_turn_at_once(&mut self, now: &Now, effects: &mut Vec<Effect>) {
+        if let Some((signal, _)) = self.closing.take() {
+            self.hear_now(&signal, now, effects);
+        }
+    }
+
+    fn hear_now(&mut self, signal: &Signal, now: &Now, effects: &mut Vec<Effect>) {
         let verdict = match &signal.meaning {
             Meaning::Ask(draft) => self.ask_heard(signal, draft, now, effects),
             Meaning::AskGone { about } => self.ask_gone(signal, about.as_ref(), effects),
@@ -224,6 +279,7 @@ impl Agent {
             }
             Meaning::TurnBegan { prompt } => {
                 self.in_turn = true;
+                self.last_message = None;
                 self.usage.begin_turn();
                 record(EventBody::Turn(Turn::Began { prompt: prompt.clone() }));
                 self.withdraw_all("a turn began", effects);
@@ -232,12 +288,12 @@ impl Agent {
                 if *outcome == TurnOutcome::Interrupted && self.runtime == Runtime::Pty {
                     self.settles_at = Some(now.instant + SETTLING);
                 }
-                self.end_turn(*outcome, effects);
+                self.end_turn(*outcome, now, effects);
                 self.withdraw_all("the agent is idle", effects);
             }
             Meaning::Blocked(fault) => {
                 record(EventBody::Fault(FaultReport { fault: fault.clone(), retry: None }));
-                self.end_turn(TurnOutcome::Failed, effects);
+                self.end_turn(TurnOutcome::Failed, now, effects);
                 self.withdraw_all("the agent gave up", effects);
             }
             Meaning::Retrying(report) => record(EventBody::Fault(report.clone())),
@@ -247,10 +303,10 @@ impl Agent {
                 }
                 record(EventBody::Message(message.clone()));
             }
-            Meaning::Tool(tool) => record(EventBody::Tool(self.named(tool))),
+            Meaning::Tool(tool) => record(EventBody::Tool(tool.clone())),
             Meaning::Wrote(artifact) => record(EventBody::Artifact(artifact.clone())),
-            Meaning::Used { id, usage } => {
-                if self.usage.add(id, *usage) {
+            Meaning::Used { id, usage, at } => {
+                if self.usage.add(id, *usage, *at) {
                     record(EventBody::Usage(self.usage.report()));
                 }
             }
@@ -259,8 +315,12 @@ impl Agent {
                     self.last_message.clone_from(last_message);
                 }
             }
+            // What was said in another conversation is not said in this one.
+            Meaning::Started(StartSource::Clear) => self.last_message = None,
             Meaning::Started(_)
+            | Meaning::Command { .. }
             | Meaning::Working { .. }
+            | Meaning::Replied { .. }
             | Meaning::Quiet
             | Meaning::Unclear
             | Meaning::Ask(_)
@@ -268,27 +328,11 @@ impl Agent {
         }
     }
 
-    fn end_turn(&mut self, outcome: TurnOutcome, effects: &mut Vec<Effect>) {
+    fn end_turn(&mut self, outcome: TurnOutcome, now: &Now, effects: &mut Vec<Effect>) {
         if std::mem::take(&mut self.in_turn) {
+            self.usage.end_turn(now.millis());
             effects.push(Effect::Record(EventBody::Turn(Turn::Ended { outcome })));
         }
-    }
-
-    /// Returns a tool's use with its name, which a result does not tell.
-    fn named(&mut self, tool: &ToolUse) -> ToolUse {
-        let mut tool = tool.clone();
-        match tool.phase {
-            ToolPhase::Requested | ToolPhase::Running => {
-                self.tools.insert(tool.id.clone(), tool.tool.clone());
-            }
-            ToolPhase::Completed | ToolPhase::Failed => {
-                let name = self.tools.remove(&tool.id);
-                if tool.tool.is_empty() {
-                    tool.tool = name.unwrap_or_default();
-                }
-            }
-        }
-        tool
     }
 
     fn remember(&mut self, signal: &Signal, verdict: &str, now: &Now) {
@@ -321,31 +365,34 @@ impl Agent {
 
     /// Passes a signal to whoever waits for a proof.
     fn prove(&mut self, signal: &Signal) {
-        let proof = match &signal.meaning {
-            Meaning::TurnBegan { .. } => Expected::TurnBegan,
-            // Whoever asks has begun.
-            Meaning::Ask(draft) if draft.kind != AskKind::Setup => Expected::TurnBegan,
-            Meaning::Idle(_) | Meaning::Blocked(_) => Expected::Idle,
-            Meaning::AskGone { .. } => Expected::AskGone,
+        use Expected::{AskGone, Command, Idle, TurnBegan};
+        let Some(performance) = &mut self.performance else { return };
+        let is_strong = signal.source <= EvidenceSource::SessionLog;
+        let proves = match &signal.meaning {
+            Meaning::TurnBegan { .. } => vec![TurnBegan, Command, AskGone],
+            // Whoever asks has begun. A dialog of its own is what a command opened.
+            Meaning::Ask(draft) if draft.kind != AskKind::Setup => vec![TurnBegan, Command],
+            Meaning::Ask(_) if is_strong => vec![Command],
+            Meaning::Started(_) | Meaning::Command { .. } => vec![Command],
+            Meaning::Working { .. } if is_strong => vec![Command],
+            // It asks nothing any more.
+            Meaning::Idle(_) | Meaning::Blocked(_) => vec![Idle, AskGone],
+            Meaning::AskGone { .. } => vec![AskGone],
+            Meaning::Replied { request, .. } => vec![Expected::Reply(request.clone())],
             _ => return,
         };
-        let prompt = match &signal.meaning {
-            Meaning::TurnBegan { prompt } => prompt.as_deref(),
-            _ => None,
-        };
-        if let Some(performance) = &mut self.performance {
-            performance.prove(proof, &signal.detail, prompt);
-        }
+        performance.prove(&proves, Proof::of(signal));
     }
 
     /// Notes the end of the process. Everybody who waits is told.
     pub(crate) fn exited(&mut self, code: Option<i32>, signal: Option<i32>, now: &Now) -> Vec<Effect> {
         let mut effects = Vec::new();
+        self.close_turn_at_once(now, &mut effects);
+        self.fail_all(&Error::exited(), now, &mut effects);
         self.withdraw_all("the agent has exited", &mut effects);
-        self.end_turn(TurnOutcome::Failed, &mut effects);
+        self.end_turn(TurnOutcome::Failed, now, &mut effects);
         let verdict = self.arbiter.exited(code, signal);
         self.follow(verdict, now, &mut effects);
-        self.fail_all(&Error::exited(), now, &mut effects);
         effects
     }
 
@@ -353,12 +400,16 @@ impl Agent {
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let performing = self.performance.as_ref().and_then(Performance::deadline);
         let settled = self.settles_at.filter(|_| self.nudges.are_waiting());
-        [settled, self.look_at, self.arbiter.deadline(), performing, self.asks.deadline()].into_iter().flatten().min()
+        let patience = self.nudges.patience();
+        let closing = self.closing.as_ref().map(|(_, until)| *until);
+        let due = [settled, patience, self.look_at, self.arbiter.deadline(), performing, self.asks.deadline(), closing];
+        due.into_iter().flatten().min()
     }
 
     /// Does what is due, except looking.
     pub(crate) fn tick(&mut self, screen: &Screen, now: &Now) -> Vec<Effect> {
         let mut effects = Vec::new();
+        self.close_turn(now, &mut effects);
         let verdict = self.arbiter.tick(now.instant);
         self.follow(verdict, now, &mut effects);
         self.open_due_dialog(now, &mut effects);
@@ -411,8 +462,15 @@ impl Agent {
 
     fn withdraw_all(&mut self, why: &str, effects: &mut Vec<Effect>) {
         for ask in self.asks.close_all() {
-            effects.push(Effect::Record(EventBody::Ask(AskChange::Withdrawn { ask, why: why.to_owned() })));
+            // Whether one is answered that is being answered shows when that is through.
+            if !self.is_being_answered(&ask) {
+                effects.push(withdrawn(ask, why));
+            }
         }
+    }
+
+    fn is_being_answered(&self, ask: &AskId) -> bool {
+        self.performance.as_ref().is_some_and(|performance| performance.is_answer_to(ask))
     }
 
     fn evidence(signal: &Signal) -> Evidence {
@@ -420,28 +478,9 @@ impl Agent {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use coop_drivers::{Known, Launch};
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_conversation_that_is_resumed_counts_and_is_not_told_again() {
-        let now = Now { instant: Instant::now(), wall: SystemTime::now(), screen: Seq(1) };
-        let claude = Known::by_name("claude").expect("a known agent");
-        let driver = (claude.new)(claude.rules().expect("rules"), &Launch::default());
-        let mut agent = Agent::new(driver, Runtime::Pty, Duration::ZERO, StopConfig::default(), None, &now);
-        let line = |id: &str| {
-            let message = json!({ "id": id, "role": "assistant", "model": "claude-opus-4-8", "content": [],
-                                  "usage": { "output_tokens": 10 } });
-            json!({ "type": "assistant", "message": message })
-        };
-        for id in ["a", "a", "b"] {
-            assert!(agent.observe(&Observation::LogLine { line: &line(id), past: true }, &now).is_empty());
-        }
-        let told = agent.observe(&Observation::LogLine { line: &line("c"), past: false }, &now);
-        assert!(matches!(told[..], [Effect::Record(EventBody::Usage(report))] if report.total.output_tokens == 30));
-    }
+fn withdrawn(ask: AskId, why: &str) -> Effect {
+    Effect::Record(EventBody::Ask(AskChange::Withdrawn { ask, why: why.to_owned() }))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,19 +1,23 @@
 //! Messages that wait for the agent.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use coop_api::{AgentState, Error, ErrorCode, EventBody, Nudge, NudgeId, NudgeRequest, Receipt, Reply, Screen, When};
+use coop_api::{
+    AgentState, Error, ErrorCode, EventBody, Nudge, NudgeId, NudgeRequest, Receipt, Reply, Screen, When, WriterId,
+};
 use coop_drivers::{Refusal, View};
 
 use super::asks::refused;
-use super::perform::{Performance, Purpose};
+use super::perform::{Performance, Purpose, types};
 use super::{Agent, Effect, Now, ReplyTo};
 
 /// How long a message may be, in bytes.
 const MAX_MESSAGE: usize = 1024 * 1024;
 /// How many messages may wait.
 const MAX_QUEUED: usize = 1000;
+/// How long a message waits for the agent to show its input, if it is to be delivered at once.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How much of a message is shown, in characters.
 const PREVIEW: usize = 80;
 
@@ -26,9 +30,12 @@ pub(super) struct Nudges {
 }
 
 struct Waiting {
+    writer: WriterId,
     nudge: Nudge,
     text: String,
     began: Instant,
+    /// Until when the agent may take to show its input.
+    patience: Option<Instant>,
     /// Whoever waits for the receipt.
     reply: Option<ReplyTo>,
 }
@@ -42,6 +49,11 @@ impl Nudges {
         !self.waiting.is_empty()
     }
 
+    /// Returns when the patience of the first one ends.
+    pub(super) fn patience(&self) -> Option<Instant> {
+        self.waiting.front().and_then(|waiting| waiting.patience)
+    }
+
     pub(super) fn done(&mut self) {
         self.under_way = None;
     }
@@ -49,7 +61,14 @@ impl Nudges {
 
 impl Agent {
     /// Takes a message: delivers it, queues it or refuses it.
-    pub(crate) fn nudge(&mut self, request: NudgeRequest, reply: ReplyTo, screen: &Screen, now: &Now) -> Vec<Effect> {
+    pub(crate) fn nudge(
+        &mut self,
+        writer: WriterId,
+        request: NudgeRequest,
+        reply: ReplyTo,
+        screen: &Screen,
+        now: &Now,
+    ) -> Vec<Effect> {
         if let Err(error) = self.check_nudge(&request) {
             let _ = reply.send(Err(error));
             return Vec::new();
@@ -63,26 +82,38 @@ impl Agent {
             since: now.rfc3339(),
             under_way: false,
         };
-        let is_free = self.performance.is_none() && self.nudges.waiting.is_empty() && self.takes_messages();
-        let reply = match request.when {
-            When::Idle if !request.wait && !is_free => {
-                let receipt = Receipt {
-                    id: nudge.id.clone(),
-                    delivered: false,
-                    queued: true,
-                    confirmed_by: None,
-                    attempts: 0,
-                    ms: 0,
-                    state_before: self.state().as_str().to_owned(),
-                    reason: None,
-                };
-                let _ = reply.send(Ok(Reply::Receipt(receipt)));
-                None
-            }
-            When::Idle | When::Now => Some(reply),
-        };
-        self.nudges.waiting.push_back(Waiting { nudge, text: request.message, began: now.instant, reply });
-        self.go_on(screen, now)
+        let (id, state_before) = (nudge.id.clone(), self.state().as_str().to_owned());
+        self.nudges.waiting.push_back(Waiting {
+            writer,
+            nudge,
+            text: request.message,
+            began: now.instant,
+            patience: None,
+            reply: Some(reply),
+        });
+        let effects = self.go_on(screen, now);
+        if request.when == When::Idle && !request.wait {
+            self.tell_queued(id, state_before);
+        }
+        effects
+    }
+
+    /// Tells whoever does not want to wait that the message does, if it does.
+    fn tell_queued(&mut self, id: NudgeId, state_before: String) {
+        let waiting = self.nudges.waiting.iter_mut().find(|waiting| waiting.nudge.id == id);
+        if let Some(reply) = waiting.and_then(|waiting| waiting.reply.take()) {
+            let receipt = Receipt {
+                id,
+                delivered: false,
+                queued: true,
+                confirmed_by: None,
+                attempts: 0,
+                ms: 0,
+                state_before,
+                reason: None,
+            };
+            let _ = reply.send(Ok(Reply::Receipt(receipt)));
+        }
     }
 
     fn check_nudge(&self, request: &NudgeRequest) -> Result<(), Error> {
@@ -166,6 +197,17 @@ impl Agent {
             let view = View { runtime: self.runtime, screen };
             match self.driver.deliver(&waiting.text, &view) {
                 Ok(steps) => {
+                    if types(&steps)
+                        && let Err(error) = now.check_lock(waiting.writer)
+                    {
+                        // Whoever has locked the terminal is typing: what can wait waits for them.
+                        if waiting.nudge.when == When::Idle {
+                            self.nudges.waiting.push_front(waiting);
+                            return None;
+                        }
+                        effects.push(self.undelivered(waiting, "writer_busy", error, now));
+                        continue;
+                    }
                     waiting.nudge.under_way = true;
                     self.nudges.under_way = Some(waiting.nudge.clone());
                     let purpose = Purpose::Nudge {
@@ -174,10 +216,15 @@ impl Agent {
                         reply: waiting.reply,
                         began: waiting.began,
                     };
-                    return Some(Performance::new(purpose, steps, self.state()));
+                    return Some(Performance::new(purpose, waiting.writer, steps, self.state()));
                 }
                 // Somebody is typing: what can wait waits for them.
-                Err(Refusal::Occupied(_)) if waiting.nudge.when == When::Idle => {
+                Err(Refusal::Occupied(_) | Refusal::NotYet(_)) if waiting.nudge.when == When::Idle => {
+                    self.nudges.waiting.push_front(waiting);
+                    return None;
+                }
+                Err(Refusal::NotYet(_)) if waiting.patience.is_none_or(|until| until > now.instant) => {
+                    waiting.patience.get_or_insert(now.instant + PATIENCE);
                     self.nudges.waiting.push_front(waiting);
                     return None;
                 }
@@ -189,11 +236,12 @@ impl Agent {
     /// Fails everybody who waits.
     pub(super) fn fail_all(&mut self, error: &Error, now: &Now, effects: &mut Vec<Effect>) {
         self.nudges.under_way = None;
+        if let Some(performance) = self.performance.take() {
+            let answered = performance.fail(error, "exited", now, effects);
+            answered.into_iter().for_each(|ask| self.unsettled(&ask, &error.message, now, effects));
+        }
         for waiting in std::mem::take(&mut self.nudges.waiting) {
             effects.push(self.undelivered(waiting, "exited", error.clone(), now));
-        }
-        if let Some(performance) = self.performance.take() {
-            performance.fail(error);
         }
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use bytes::Bytes;
 use coop_api::{
     AgentState, Answered, Ask, AskId, AskKind, Error, ErrorCode, EvidenceSource, NudgeId, Receipt, Reply, Screen,
+    WriterId,
 };
-use coop_drivers::{Expected, Say, Step, View};
+use coop_drivers::{Expected, Meaning, OnScreen, Retry, Say, Signal, Step, View};
 
 use super::nudges::receipt_event;
 use super::{Agent, Effect, Now, ReplyTo};
@@ -15,12 +15,48 @@ use super::{Agent, Effect, Now, ReplyTo};
 /// Something that is done to the agent, step by step.
 pub(super) struct Performance {
     purpose: Purpose,
+    writer: WriterId,
     steps: VecDeque<Step>,
     waiting: Waiting,
     /// What showed that the last expectation held.
-    proof: Option<(String, Option<String>)>,
+    proof: Option<Proof>,
+    /// How many expectations held before it.
+    proven: usize,
     attempts: u32,
     state_before: String,
+}
+
+/// What shows that something took, or that it did not.
+#[derive(Clone, Debug)]
+pub(super) struct Proof {
+    pub(super) detail: String,
+    /// The message that the agent says it took.
+    pub(super) prompt: Option<String>,
+    /// Why the agent does not do it.
+    pub(super) refused: Option<String>,
+}
+
+impl Proof {
+    /// Returns what a signal shows.
+    pub(super) fn of(signal: &Signal) -> Self {
+        let (prompt, refused) = match &signal.meaning {
+            Meaning::TurnBegan { prompt } => (prompt.clone(), None),
+            Meaning::Command { text } => (Some(text.clone()), None),
+            Meaning::Replied { error, .. } => (None, error.clone()),
+            _ => (None, None),
+        };
+        Self { detail: signal.detail.clone(), prompt, refused }
+    }
+}
+
+/// Why it did not take.
+enum Failure {
+    /// Nothing shows that it took.
+    Unconfirmed,
+    /// The screen did not show what it has to before the next key.
+    NotShown,
+    /// The agent said that it does not do it.
+    Refused(String),
 }
 
 /// What it is for, and who wants to know.
@@ -60,17 +96,18 @@ impl Via {
 enum Waiting {
     Nothing,
     Until(Instant),
-    Sight { rows: Vec<String>, below: String, until: Instant },
-    Proof { what: Expected, until: Instant, retry: Option<Bytes>, within: std::time::Duration },
+    Proof { what: Expected, until: Instant, retry: Option<Retry>, within: std::time::Duration },
 }
 
 impl Performance {
-    pub(super) fn new(purpose: Purpose, steps: Vec<Step>, state: &AgentState) -> Self {
+    pub(super) fn new(purpose: Purpose, writer: WriterId, steps: Vec<Step>, state: &AgentState) -> Self {
         Self {
             purpose,
+            writer,
             steps: steps.into(),
             waiting: Waiting::Nothing,
             proof: None,
+            proven: 0,
             attempts: 0,
             state_before: state.as_str().to_owned(),
         }
@@ -79,7 +116,7 @@ impl Performance {
     pub(super) fn deadline(&self) -> Option<Instant> {
         match &self.waiting {
             Waiting::Nothing => None,
-            Waiting::Until(at) | Waiting::Sight { until: at, .. } | Waiting::Proof { until: at, .. } => Some(*at),
+            Waiting::Until(at) | Waiting::Proof { until: at, .. } => Some(*at),
         }
     }
 
@@ -91,63 +128,121 @@ impl Performance {
         matches!(self.purpose, Purpose::Answer { .. })
     }
 
-    /// Notes what may be the proof that is waited for.
-    pub(super) fn prove(&mut self, proof: Expected, detail: &str, prompt: Option<&str>) {
-        // A dialog that changes while an answer is typed into it has not taken the answer yet.
-        if proof == Expected::AskGone && self.steps.iter().any(|step| matches!(step, Step::Type(_))) {
-            return;
-        }
-        let expected = self.steps.iter().any(|step| matches!(step, Step::Expect { what, .. } if *what == proof))
-            || matches!(&self.waiting, Waiting::Proof { what, .. } if *what == proof);
-        // It may come before the last key is typed: a proof all the same.
-        if expected && self.proof.is_none() {
-            self.proof = Some((detail.to_owned(), prompt.map(str::to_owned)));
+    /// Notes what may be the proof of what is to be shown next. It may come before the last key is typed: a proof all the
+    /// same. But a dialog that changes while an answer is typed into it has not taken the answer yet.
+    pub(super) fn prove(&mut self, proves: &[Expected], proof: Proof) {
+        let waits = match &self.waiting {
+            Waiting::Proof { what, .. } => Some(what),
+            Waiting::Nothing | Waiting::Until(_) => None,
+        };
+        let later = self.steps.iter().filter_map(|step| match step {
+            Step::Expect { what, .. } => Some(what),
+            _ => None,
+        });
+        let next = waits.into_iter().chain(later).find(|what| !matches!(what, Expected::Screen(_)));
+        let is_proof = next.is_some_and(|what| {
+            proves.contains(what)
+                && !(*what == Expected::AskGone && types(&self.steps))
+                && !(*what == Expected::Command && self.is_of_another(proof.prompt.as_deref()))
+        });
+        if is_proof && self.proof.is_none() {
+            self.proof = Some(proof);
         }
     }
 
-    pub(super) fn fail(self, error: &Error) {
-        let reply = match self.purpose {
-            Purpose::Nudge { reply, .. } => reply,
-            Purpose::Answer { reply, .. } | Purpose::Interrupt { reply } | Purpose::Configure { reply } => Some(reply),
+    /// Tells whether a command that ran is not the one that was sent: it may be an older one that is written down late.
+    fn is_of_another(&self, ran: Option<&str>) -> bool {
+        match (&self.purpose, ran) {
+            (Purpose::Nudge { text, .. }, Some(ran)) => !same_text(ran, text),
+            _ => false,
+        }
+    }
+
+    /// Tells whoever waits that it will never be done, and of a message everybody. Returns the ask that was being answered.
+    pub(super) fn fail(self, error: &Error, reason: &str, now: &Now, effects: &mut Vec<Effect>) -> Option<AskId> {
+        let (reply, ask) = match self.purpose {
+            Purpose::Nudge { id, reply, began, .. } => {
+                let receipt = Receipt {
+                    id,
+                    delivered: false,
+                    queued: false,
+                    confirmed_by: None,
+                    attempts: self.attempts,
+                    ms: now.instant.saturating_duration_since(began).as_millis() as u64,
+                    state_before: self.state_before,
+                    reason: Some(reason.to_owned()),
+                };
+                effects.push(receipt_event(&receipt));
+                (reply, None)
+            }
+            Purpose::Answer { reply, ask, .. } => (Some(reply), Some(ask.id)),
+            Purpose::Interrupt { reply } | Purpose::Configure { reply } => (Some(reply), None),
         };
         reply.map(|reply| reply.send(Err(error.clone())));
+        ask
     }
 }
 
 impl Agent {
     /// Tells whether keys are being typed that nobody's may come between.
     pub(crate) fn is_typing(&self) -> bool {
-        self.performance.as_ref().is_some_and(|performance| {
-            performance.attempts == 0 && performance.steps.iter().any(|step| matches!(step, Step::Type(_)))
-        })
+        self.performance.as_ref().is_some_and(|performance| performance.attempts == 0 && types(&performance.steps))
     }
 
+    /// Begins what somebody wants, unless it has to be typed and another has locked the terminal.
     pub(super) fn perform(&mut self, performance: Performance, screen: &Screen, now: &Now) -> Vec<Effect> {
+        if types(&performance.steps)
+            && let Err(error) = now.check_lock(performance.writer)
+        {
+            let mut effects = Vec::new();
+            performance.fail(&error, "locked", now, &mut effects);
+            return effects;
+        }
         self.performance = Some(performance);
         self.go_on(screen, now)
     }
 
     /// Interrupts the agent.
-    pub(crate) fn interrupt(&mut self, reply: ReplyTo, screen: &Screen, now: &Now) -> Vec<Effect> {
+    pub(crate) fn interrupt(&mut self, writer: WriterId, reply: ReplyTo, screen: &Screen, now: &Now) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.give_up_proof(now, &mut effects);
         if let Some(error) = self.performing() {
             let _ = reply.send(Err(error));
-            return Vec::new();
+            return effects;
         }
         match self.state() {
             AgentState::Working { .. } => {}
             AgentState::Waiting { kind, .. } if *kind != AskKind::Setup => {}
             AgentState::Idle | AgentState::Blocked { .. } => {
                 let _ = reply.send(Ok(Reply::Done));
-                return Vec::new();
+                return effects;
             }
             state => {
                 let why = format!("the agent is {}; there is nothing to interrupt", state.as_str());
                 let _ = reply.send(Err(Error::new(ErrorCode::NoPrompt, why)));
-                return Vec::new();
+                return effects;
             }
         }
         let steps = self.driver.interrupt(&View { runtime: self.runtime, screen });
-        self.perform(Performance::new(Purpose::Interrupt { reply }, steps, self.state()), screen, now)
+        effects.extend(self.perform(
+            Performance::new(Purpose::Interrupt { reply }, writer, steps, self.state()),
+            screen,
+            now,
+        ));
+        effects
+    }
+
+    /// Waits no longer for the proof of a message that is out, if the agent is known to work on it: its model may take
+    /// long for the first word, and whoever wants to interrupt it then must not have to wait.
+    fn give_up_proof(&mut self, now: &Now, effects: &mut Vec<Effect>) {
+        let is_working = matches!(self.state(), AgentState::Working { .. });
+        let is_out = |performance: &mut Performance| {
+            let waits = matches!(performance.waiting, Waiting::Proof { .. }) && performance.steps.is_empty();
+            waits && matches!(performance.purpose, Purpose::Nudge { .. })
+        };
+        if is_working && let Some(performance) = self.performance.take_if(is_out) {
+            self.finish(performance, Err(Failure::Unconfirmed), now, effects);
+        }
     }
 
     /// Changes settings of the agent.
@@ -165,7 +260,9 @@ impl Agent {
         match self.driver.configure(settings, &View { runtime: self.runtime, screen }) {
             Ok(steps) => {
                 let purpose = Purpose::Configure { reply };
-                self.perform(Performance::new(purpose, steps, self.state()), screen, now)
+                // Settings are nobody's typing: they go over the protocol.
+                let performance = Performance::new(purpose, WriterId::default(), steps, self.state());
+                self.perform(performance, screen, now)
             }
             Err(refusal) => {
                 let _ = reply.send(Err(super::asks::refused(refusal)));
@@ -212,28 +309,44 @@ impl Agent {
                     return Progress::Waits;
                 }
                 Waiting::Until(_) => {}
-                Waiting::Sight { rows, below, .. } if shows(screen, &rows, &below) => {}
-                Waiting::Sight { rows, below, until } if until > now.instant => {
-                    performance.waiting = Waiting::Sight { rows, below, until };
-                    return Progress::Waits;
+                // What the screen showed before says nothing about what it shows now.
+                Waiting::Proof { what: Expected::Screen(what), .. } if self.driver.shows(&what, screen) => {}
+                Waiting::Proof { what, .. } if performance.proof.is_some() && !matches!(what, Expected::Screen(_)) => {
+                    if let Some(why) = performance.proof.as_ref().and_then(|proof| proof.refused.clone()) {
+                        return Progress::Done(Err(Failure::Refused(why)));
+                    }
+                    // What is next needs a proof of its own.
+                    if performance.steps.iter().any(|step| matches!(step, Step::Expect { .. })) {
+                        performance.proof = None;
+                        performance.proven += 1;
+                    }
                 }
-                Waiting::Sight { .. } => return Progress::Done(Err(())),
-                Waiting::Proof { .. } if performance.proof.is_some() => {}
                 Waiting::Proof { what, until, retry, within } if until > now.instant => {
                     performance.waiting = Waiting::Proof { what, until, retry, within };
                     return Progress::Waits;
                 }
+                Waiting::Proof { what: Expected::Screen(_), .. } => return Progress::Done(Err(Failure::NotShown)),
+                Waiting::Proof { what: Expected::Command, .. } if self.driver.shows(&OnScreen::InputEmpty, screen) => {
+                    let detail = "its input is empty again".to_owned();
+                    performance.proof = Some(Proof { detail, prompt: None, refused: None });
+                }
                 Waiting::Proof { what, retry, within, .. } => {
-                    // Enter at a dialog would choose something: only at a prompt is it pressed again.
-                    match retry.filter(|_| self.takes_messages()) {
-                        Some(keys) => {
+                    // Enter at a dialog would choose something: it is pressed again only where the message still is, and
+                    // not for somebody who has locked the terminal meanwhile.
+                    let may_retry = |retry: &Retry| {
+                        self.takes_messages()
+                            && self.driver.shows(&retry.only_if, screen)
+                            && now.check_lock(performance.writer).is_ok()
+                    };
+                    match retry.filter(may_retry) {
+                        Some(Retry { keys, .. }) => {
                             performance.attempts += 1;
                             effects.push(Effect::Type(keys));
                             let until = now.instant + within;
                             performance.waiting = Waiting::Proof { what, until, retry: None, within };
                             return Progress::Waits;
                         }
-                        None => return Progress::Done(Err(())),
+                        None => return Progress::Done(Err(Failure::Unconfirmed)),
                     }
                 }
             }
@@ -243,27 +356,27 @@ impl Agent {
                 Some(Step::Send(message)) => effects.push(Effect::Say(Say::Message(message))),
                 Some(Step::Call(call)) => effects.push(Effect::Say(Say::Call(call))),
                 Some(Step::Pause(time)) => performance.waiting = Waiting::Until(now.instant + time),
-                Some(Step::See { rows, below, within }) => {
-                    performance.waiting = Waiting::Sight { rows, below, until: now.instant + within };
-                }
                 Some(Step::Reply(value)) => {
                     let Purpose::Answer { ask, .. } = &performance.purpose else { continue };
                     if !self.answer_hook(&ask.id, value) {
-                        return Progress::Done(Err(()));
+                        return Progress::Done(Err(Failure::Unconfirmed));
                     }
-                    performance.proof = Some(("the agent's hook took it".to_owned(), None));
+                    let detail = "the agent's hook took it".to_owned();
+                    performance.proof = Some(Proof { detail, prompt: None, refused: None });
                 }
                 Some(Step::Expect { what, within, retry }) => {
-                    performance.attempts = performance.attempts.max(1);
+                    if !matches!(what, Expected::Screen(_)) {
+                        performance.attempts = performance.attempts.max(1);
+                    }
                     performance.waiting = Waiting::Proof { what, until: now.instant + within, retry, within };
                 }
             }
         }
     }
 
-    fn finish(&mut self, performance: Performance, outcome: Result<(), ()>, now: &Now, effects: &mut Vec<Effect>) {
-        let Performance { purpose, proof, attempts, state_before, .. } = performance;
-        let (confirmed_by, prompt) = proof.map_or((None, None), |(detail, prompt)| (Some(detail), prompt));
+    fn finish(&mut self, performance: Performance, outcome: Result<(), Failure>, now: &Now, effects: &mut Vec<Effect>) {
+        let Performance { purpose, proof, proven, attempts, state_before, .. } = performance;
+        let (confirmed_by, prompt) = proof.map_or((None, None), |proof| (Some(proof.detail), proof.prompt));
         match purpose {
             Purpose::Nudge { id, text, reply, began } => {
                 self.nudges.done();
@@ -275,7 +388,7 @@ impl Agent {
                     attempts,
                     ms: now.instant.saturating_duration_since(began).as_millis() as u64,
                     state_before,
-                    reason: reason(outcome, prompt.as_deref(), &text),
+                    reason: reason(&outcome, prompt.as_deref(), &text),
                 };
                 effects.push(receipt_event(&receipt));
                 reply.map(|reply| reply.send(Ok(Reply::Receipt(receipt))));
@@ -292,42 +405,52 @@ impl Agent {
                             confirmed_by,
                         }))
                     }
-                    Err(()) => Err(Error::new(
-                        ErrorCode::Unconfirmed,
-                        format!("{} was answered, and nothing shows that the agent took it; look at its state", ask.id),
-                    )),
+                    Err(failure) => {
+                        let why = match failure {
+                            Failure::Unconfirmed => "was answered, and nothing shows that the agent took it".to_owned(),
+                            Failure::NotShown => {
+                                "was not answered: the screen does not show what it should, so nothing more was typed"
+                                    .to_owned()
+                            }
+                            Failure::Refused(why) => format!("was answered, and the agent refuses: {why}"),
+                        };
+                        self.unsettled(&ask.id, "it is not to be seen any more, and was not answered", now, effects);
+                        Err(Error::new(ErrorCode::Unconfirmed, format!("{} {why}; look at its state", ask.id)))
+                    }
                 };
                 let _ = reply.send(told);
             }
             Purpose::Interrupt { reply } | Purpose::Configure { reply } => {
-                let unconfirmed =
-                    || Error::new(ErrorCode::Unconfirmed, "it was sent, and nothing shows that the agent took it");
-                let _ = reply.send(outcome.map(|()| Reply::Done).map_err(|()| unconfirmed()));
+                let before = if proven > 0 { "; what was sent before it is done" } else { "" };
+                let failed = |failure| match failure {
+                    Failure::Unconfirmed | Failure::NotShown => {
+                        let why = format!("it was sent, and nothing shows that the agent took it{before}");
+                        Error::new(ErrorCode::Unconfirmed, why)
+                    }
+                    Failure::Refused(why) => Error::bad_request(format!("the agent refuses: {why}{before}")),
+                };
+                let _ = reply.send(outcome.map(|()| Reply::Done).map_err(failed));
             }
         }
     }
 }
 
+/// Tells whether anything is typed in these steps.
+pub(super) fn types<'a>(steps: impl IntoIterator<Item = &'a Step>) -> bool {
+    steps.into_iter().any(|step| matches!(step, Step::Type(_)))
+}
+
 enum Progress {
     Waits,
-    Done(Result<(), ()>),
-}
-
-/// Tells whether a screen shows all of these, at or below the last row that has something.
-fn shows(screen: &Screen, wanted: &[String], below: &str) -> bool {
-    let lines: Vec<_> = screen.lines.iter().map(|line| single_blanks(line.plain())).collect();
-    let Some(from) = lines.iter().rposition(|line| line.contains(below)) else { return false };
-    wanted.iter().all(|wanted| lines[from..].iter().any(|line| line.contains(&single_blanks(wanted))))
-}
-
-fn single_blanks(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    Done(Result<(), Failure>),
 }
 
 /// Says what was wrong with a delivery.
-fn reason(outcome: Result<(), ()>, prompt: Option<&str>, text: &str) -> Option<String> {
+fn reason(outcome: &Result<(), Failure>, prompt: Option<&str>, text: &str) -> Option<String> {
     match (outcome, prompt) {
-        (Err(()), _) => Some("unconfirmed".to_owned()),
+        (Err(Failure::Unconfirmed), _) => Some("unconfirmed".to_owned()),
+        (Err(Failure::NotShown), _) => Some("not_shown".to_owned()),
+        (Err(Failure::Refused(_)), _) => Some("refused".to_owned()),
         (Ok(()), Some(prompt)) if !same_text(prompt, text) => {
             Some("the agent took it together with what was in its input, or changed".to_owned())
         }

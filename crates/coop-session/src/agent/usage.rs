@@ -1,4 +1,4 @@
-//! What the agent's requests to its model used. A request is told often; it counts once.
+//! What the agent's requests to its model used. A request is told often; it counts once, and in its turn.
 
 use std::collections::HashMap;
 
@@ -6,27 +6,52 @@ use coop_api::{Usage, UsageReport};
 
 #[derive(Debug, Default)]
 pub(super) struct UsageBook {
-    /// Each reply's usage, and whether it belongs to the turn that is under way.
-    replies: HashMap<String, (Usage, u64)>,
-    turn: u64,
+    /// Each reply's usage, and how many turns were over when it was made; nothing for what an earlier process did.
+    replies: HashMap<String, (Usage, Option<u64>)>,
+    /// How many turns are over.
+    ended: u64,
+    /// When the last one was, in milliseconds since 1970.
+    ended_at: u64,
+    in_turn: bool,
 }
 
 impl UsageBook {
     pub(super) fn begin_turn(&mut self) {
-        self.turn += 1;
+        self.in_turn = true;
     }
 
-    /// Counts a request, and tells whether that changed anything. What is told later of the same one is right.
-    pub(super) fn add(&mut self, id: &str, usage: Usage) -> bool {
-        let turn = self.replies.get(id).map_or(self.turn, |(_, turn)| *turn);
+    pub(super) fn end_turn(&mut self, at: u64) {
+        self.in_turn = false;
+        self.ended += 1;
+        self.ended_at = at;
+    }
+
+    /// Counts a request that was made at this time, and tells whether that changed anything. What is told later of the
+    /// same one is right. It may be told after its turn is over, and before that has begun: by another source than the
+    /// turn's.
+    pub(super) fn add(&mut self, id: &str, usage: Usage, at: Option<u64>) -> bool {
+        let is_late = self.ended > 0 && at.is_some_and(|at| at <= self.ended_at);
+        let turn = if is_late { self.ended - 1 } else { self.ended };
+        self.count(id, usage, Some(turn))
+    }
+
+    /// Counts what an earlier process used.
+    pub(super) fn add_past(&mut self, id: &str, usage: Usage) -> bool {
+        self.count(id, usage, None)
+    }
+
+    fn count(&mut self, id: &str, usage: Usage, turn: Option<u64>) -> bool {
+        let turn = self.replies.get(id).map_or(turn, |(_, turn)| *turn);
         self.replies.insert(id.to_owned(), (usage, turn)) != Some((usage, turn))
     }
 
+    /// Returns what was used in all, and in the turn that is under way or was the last.
     pub(super) fn report(&self) -> UsageReport {
+        let turn = if self.in_turn { Some(self.ended) } else { self.ended.checked_sub(1) };
         let mut report = UsageReport { turn: Usage::none(), total: Usage::none(), requests: self.replies.len() as u64 };
-        for (usage, turn) in self.replies.values() {
+        for (usage, of) in self.replies.values() {
             report.total.add(usage);
-            if *turn == self.turn {
+            if of.is_some() && *of == turn {
                 report.turn.add(usage);
             }
         }
@@ -38,19 +63,56 @@ impl UsageBook {
 mod tests {
     use super::*;
 
+    fn used(output_tokens: u64) -> Usage {
+        Usage { output_tokens, cost_usd: Some(1.0), ..Usage::default() }
+    }
+
+    fn outputs(book: &UsageBook) -> (u64, u64, u64) {
+        let report = book.report();
+        (report.turn.output_tokens, report.total.output_tokens, report.requests)
+    }
+
     #[test]
     fn a_request_counts_once_and_in_its_turn() {
-        let used = |output_tokens| Usage { output_tokens, cost_usd: Some(1.0), ..Usage::default() };
         let mut book = UsageBook::default();
         book.begin_turn();
-        assert!(book.add("a", used(1)));
-        assert!(book.add("a", used(5)));
-        assert!(!book.add("a", used(5)));
+        assert!(book.add("a", used(1), Some(1)));
+        assert!(book.add("a", used(5), Some(1)));
+        assert!(!book.add("a", used(5), Some(1)));
+        book.end_turn(2);
+        assert_eq!(outputs(&book), (5, 5, 1));
         book.begin_turn();
-        book.add("b", used(7));
-        book.add("a", used(5));
-        let report = book.report();
-        assert_eq!((report.turn.output_tokens, report.total.output_tokens, report.requests), (7, 12, 2));
-        assert_eq!(report.total.cost_usd, Some(2.0));
+        book.add("b", used(7), Some(3));
+        book.add("a", used(5), Some(1));
+        assert_eq!(outputs(&book), (7, 12, 2));
+        assert_eq!(book.report().total.cost_usd, Some(2.0));
+    }
+
+    /// The log and the turn's own source need not agree about which comes first.
+    #[test]
+    fn a_request_told_too_early_or_too_late_is_its_turns() {
+        let mut book = UsageBook::default();
+        book.add("first", used(1), Some(10));
+        assert_eq!(outputs(&book), (0, 1, 1));
+        book.begin_turn();
+        assert_eq!(outputs(&book), (1, 1, 1));
+        book.end_turn(20);
+        book.add("late", used(2), Some(20));
+        assert_eq!(outputs(&book), (3, 3, 2));
+        book.add("early", used(4), Some(30));
+        assert_eq!(outputs(&book), (3, 7, 3));
+        book.begin_turn();
+        book.add("later still", used(8), Some(19));
+        assert_eq!(outputs(&book), (4, 15, 4));
+    }
+
+    #[test]
+    fn what_an_earlier_process_used_is_no_turn_of_this_one() {
+        let mut book = UsageBook::default();
+        book.add_past("old", used(1));
+        assert_eq!(outputs(&book), (0, 1, 1));
+        book.begin_turn();
+        book.add("old", used(1), Some(5));
+        assert_eq!(outputs(&book), (0, 1, 1));
     }
 }

@@ -46,7 +46,7 @@ pub(super) async fn keep(server: Server, mut said: mpsc::Receiver<Say>, tell: mp
                 Some(Say::Call(call)) => {
                     tokio::spawn(answer(server.clone(), call, tell.clone()));
                 }
-                Some(Say::Message(_)) => tracing::error!("this link carries no messages"),
+                Some(Say::Message(_) | Say::Serve(_) | Say::Show(_)) => tracing::error!("this link carries only calls"),
             },
         }
     }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use coop_api::{Error, ErrorCode};
 use coop_term::{Output, Screen};
+use serde_json::Value;
 
 use super::Session;
 use crate::handle::Queries;
@@ -86,9 +87,9 @@ impl Session {
         }
     }
 
-    /// Reads the lines an agent writes to its pipe.
-    pub(super) fn read_pipe(&mut self) {
-        let Some(running) = &mut self.child else { return };
+    /// Reads the lines an agent writes to its pipe, but not for long, and returns how much that was.
+    pub(super) fn read_pipe(&mut self) -> usize {
+        let Some(running) = &mut self.child else { return 0 };
         let mut taken = 0;
         while taken < BATCH && !running.pipe_at_end {
             match running.child.read_pipe(&mut self.buffer) {
@@ -100,9 +101,23 @@ impl Session {
                 Output::End => running.pipe_at_end = true,
             }
         }
-        self.last_activity = Instant::now();
-        self.last_output = self.last_activity;
-        self.take_pipe_lines();
+        if taken > 0 {
+            self.last_activity = Instant::now();
+            self.last_output = self.last_activity;
+            self.take_pipe_lines();
+        }
+        taken
+    }
+
+    /// Takes in what an agent has written to its pipe before something else that is heard of it now.
+    pub(crate) fn drain_pipe(&mut self) {
+        let mut taken = 0;
+        while taken < LAST_WORDS {
+            match self.read_pipe() {
+                0 => return,
+                more => taken += more,
+            }
+        }
     }
 
     pub(crate) fn write_pipe(&mut self) {
@@ -112,12 +127,23 @@ impl Session {
                 Ok(0) => return,
                 Ok(written) => {
                     running.outbox.drain(..written);
+                    running.unsent.iter_mut().for_each(|(left, _)| *left = left.saturating_sub(written));
                     self.bytes_written += written as u64;
                 }
                 // It has closed its input; its end will follow.
-                Err(_) => running.outbox.clear(),
+                Err(_) => {
+                    running.outbox.clear();
+                    running.unsent.clear();
+                }
             }
         }
+    }
+
+    /// Returns the next message that is written, whole.
+    pub(crate) fn next_sent(&mut self) -> Option<Value> {
+        let running = self.child.as_mut()?;
+        let is_out = running.unsent.front().is_some_and(|(left, _)| *left == 0);
+        if is_out { running.unsent.pop_front().map(|(_, message)| message) } else { None }
     }
 
     pub(crate) fn screen_changed(&mut self) {

@@ -241,6 +241,7 @@ fn stream(world: &World, args: &Args, character: &Character, chosen: &Chosen, id
             state_events: world.is_on("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"),
             prompts_on_stdio: args.prompts_on_stdio,
         },
+        agents: Vec::new(),
     };
     Stream::new(lines, source(args), args.output, character.bypass)
 }
@@ -323,6 +324,7 @@ fn refuse_session(world: &World, args: &Args, ids: Ids, message: &str) -> anyhow
             mode: PermissionMode::Default,
             mcp_servers: Vec::new(),
             options: LineOptions::default(),
+            agents: Vec::new(),
         };
         let line = format!("{}\n", lines.failure(message));
         File::from(world.stdout.try_clone()?).write_all(line.as_bytes())?;

@@ -57,7 +57,7 @@ pub(crate) struct Agent {
     events: Receiver<Value>,
     /// What came and was not asked for, for the message of a failure.
     past: VecDeque<String>,
-    _model: Option<Model>,
+    model: Option<Model>,
 }
 
 /// A model server, killed when dropped.
@@ -100,6 +100,27 @@ impl Agent {
             Which::Scripted => None,
             Which::Real(_) => Some(Model::start(&work)),
         };
+        Self::launch(set_up, which, runtime, options, args, work, model)
+    }
+
+    /// Ends the agent and starts one that goes on with its conversation, in the same place.
+    pub(crate) fn resume(mut self, which: &Which, runtime: Runtime) -> Self {
+        let id = self.get("/api/v1/agent")["session_id"].as_str().expect("a conversation").to_owned();
+        self.post("/api/v1/shutdown", &json!({}));
+        self.sidecar.wait();
+        let (work, model) = (std::mem::take(&mut self.work), self.model.take());
+        Self::launch(SetUp::Isolated, which, runtime, &[], &["--resume", &id], work, model)
+    }
+
+    fn launch(
+        set_up: SetUp,
+        which: &Which,
+        runtime: Runtime,
+        options: &[&str],
+        args: &[&str],
+        work: PathBuf,
+        model: Option<Model>,
+    ) -> Self {
         let program = match which {
             Which::Scripted => vec![COOP, "sim", "claude"],
             Which::Real(path) => vec![path.to_str().expect("UTF-8")],
@@ -122,7 +143,7 @@ impl Agent {
                 std::fs::write(work.join(".claude.json"), known.to_string()).expect("written");
                 command.env("CLAUDE_CONFIG_DIR", &work).env("COOP_SIM_DIALOGS", "1");
             }
-            prepare(command, url).current_dir(&work)
+            prepare(command, url).env("XDG_STATE_HOME", work.join(".state")).current_dir(&work)
         });
         Self::of(sidecar, work, model)
     }
@@ -130,7 +151,7 @@ impl Agent {
     /// Follows an agent that runs, in this folder.
     pub(crate) fn of(sidecar: Sidecar, work: PathBuf, model: Option<Model>) -> Self {
         let events = follow(&sidecar.socket());
-        Self { sidecar, work, events, past: VecDeque::new(), _model: model }
+        Self { sidecar, work, events, past: VecDeque::new(), model }
     }
 
     /// Waits for the next event that is like this.
@@ -169,6 +190,23 @@ impl Agent {
         let change = self.state("waiting");
         assert_eq!(change["next"]["kind"], kind, "{change:#}");
         change["ask"].clone()
+    }
+
+    /// Hands over a message, gives these answers to what is asked, and returns what happened until the agent rests.
+    pub(crate) fn turn(&mut self, message: &str, answers: &[Value]) -> Vec<Value> {
+        self.nudge(message);
+        let mut answers = answers.iter();
+        let mut happened = Vec::new();
+        loop {
+            let body = self.event("the end of the turn", |_| true);
+            let state = body["next"]["state"].as_str().unwrap_or_default().to_owned();
+            happened.push(body);
+            match state.as_str() {
+                "waiting" => drop(self.respond(answers.next().expect("an answer"))),
+                "idle" | "blocked" => return happened,
+                _ => {}
+            }
+        }
     }
 
     pub(crate) fn post(&self, path: &str, body: &Value) -> (u16, Value) {
@@ -211,6 +249,13 @@ impl Agent {
             assert!(Instant::now() < deadline, "{text:?} is not in the conversation:\n{}", self.transcript());
             thread::yield_now();
         }
+    }
+
+    /// Returns what has become of an ask so far, in order.
+    pub(crate) fn told_of(&self, ask: &Value) -> Vec<String> {
+        let past = self.past.iter().filter_map(|event| serde_json::from_str::<Value>(event).ok());
+        let of_it = past.filter(|body| body["kind"] == "ask" && body["ask"] == *ask);
+        of_it.map(|body| body["what"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
     pub(crate) fn has(&self, file: &str) -> bool {

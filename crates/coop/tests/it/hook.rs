@@ -14,13 +14,18 @@ use crate::tool::{LIMIT, coop, wait_for};
 
 /// Runs a hook as an agent would and returns its exit code and what it printed.
 fn hook(event: &str, socket: &Path, token: &str) -> (i32, String, String) {
+    hook_told(event, socket, token, r#"{"hook_event_name":"x"}"#)
+}
+
+/// The same with what the hook is told.
+fn hook_told(event: &str, socket: &Path, token: &str, told: &str) -> (i32, String, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = coop(folder.path());
     command.args(["hook", event]).env("COOP_SOCKET", socket).env("COOP_HOOK_TOKEN", token);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     // It may be gone before it has read everything.
-    let _ = child.stdin.take().expect("it is piped").write_all(br#"{"hook_event_name":"x"}"#);
+    let _ = child.stdin.take().expect("it is piped").write_all(told.as_bytes());
     let code = wait_for(&mut child);
     let output = child.wait_with_output().expect("it is ours");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
@@ -75,4 +80,38 @@ fn a_held_hook_is_let_go_when_its_sidecar_ends() {
     assert_eq!((status, body), (200, json!({ "delivered": true })));
     agent.state("exited");
     assert!(!agent.has("never.txt"), "what nobody allowed was done");
+}
+
+/// Tools say more than the sidecar takes at once, and the end of such a one was lost.
+#[test]
+fn what_a_long_tool_said_is_cut_and_not_lost() {
+    let mut agent = Agent::start(&Which::Scripted, Runtime::Pty, &[], &["--dangerously-skip-permissions"]);
+    agent.state("idle");
+    agent.nudge("tell [[bash:printf %s $COOP_HOOK_TOKEN >token.txt]]");
+    agent.state("idle");
+    let token = std::fs::read_to_string(agent.work.join("token.txt")).expect("it was written");
+    let long = |event: &str, id: &str| {
+        let said = "0123456789abcdef".repeat(2 * 1024 * 1024);
+        let input = json!({ "command": "make" });
+        json!({
+            "hook_event_name": event, "tool_name": "Bash", "tool_use_id": id, "tool_input": input,
+            "tool_response": { "stdout": said, "stderr": "", "interrupted": false },
+        })
+        .to_string()
+    };
+    let nothing = (0, String::new(), String::new());
+    let socket = agent.sidecar.socket();
+    assert_eq!(hook_told("PostToolUse", &socket, &token, &long("PostToolUse", "toolu_long")), nothing);
+    let told = agent.event("the tool's end", |body| body["kind"] == "tool" && body["id"] == "toolu_long");
+    assert_eq!(told["phase"], "completed");
+    let said = told["output"]["stdout"].as_str().expect("a string");
+    assert!(
+        said.starts_with("0123456789abcdef") && said.ends_with(" bytes]") && said.len() < 100_000,
+        "{}",
+        said.len()
+    );
+
+    // Nobody may be asked to allow what they are not shown: the agent asks by itself.
+    assert_eq!(hook_told("PermissionRequest", &socket, &token, &long("PermissionRequest", "toolu_other")), nothing);
+    assert_eq!(agent.get("/api/v1/agent/asks"), json!({ "asks": [] }));
 }

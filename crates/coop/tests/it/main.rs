@@ -1,17 +1,23 @@
 //! The binary's tests, in one binary of their own.
 #![expect(clippy::expect_used, reason = "tests fail by panicking")]
 
+mod acp;
 mod api_doc;
 mod attach;
 mod bridge;
 mod claude;
 mod cli;
+mod codex;
 mod doctor;
 mod driven;
 mod examples;
 mod gemini;
+mod guard;
 mod hook;
+mod keys;
+mod lock;
 mod repository;
+mod runtimes;
 mod sidecar;
 mod tool;
 mod unknown;

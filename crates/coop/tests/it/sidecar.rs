@@ -205,3 +205,28 @@ fn an_idle_sidecar_ends_itself_and_one_inside_another_has_its_own_socket() {
     let screen = outer.see("ready");
     assert!(!screen.contains(&outer.socket().display().to_string()), "{screen}");
 }
+
+/// Nothing can be tidied up by one that is killed: the next one does it.
+#[test]
+fn what_a_killed_sidecar_leaves_is_removed_by_the_next() {
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let args = ["--agent", "claude", "--isolate", "--log-level", "warn", "--", crate::tool::COOP, "sim", "claude"];
+    let start = || Sidecar::with(&args, |command| command.env("XDG_RUNTIME_DIR", home.path()));
+    let left = |pid: u32| {
+        let folder = home.path().join("coop");
+        [folder.join(pid.to_string()).exists(), folder.join(format!("{pid}.sock")).exists()]
+    };
+    let mut killed = start();
+    let lives = start();
+    let pids = [&killed, &lives].map(|sidecar| sidecar.child.id());
+    assert_eq!(pids.map(left), [[true; 2]; 2]);
+    killed.signal(Signal::KILL);
+    killed.wait();
+    assert_eq!(pids.map(left), [[true; 2]; 2], "nobody has tidied up yet");
+    let mut next = start();
+    assert_eq!(pids.map(left), [[false; 2], [true; 2]]);
+    assert_eq!(lives.ask("GET", "/api/v1/health", "").0, 200);
+    next.signal(Signal::TERM);
+    next.wait();
+    assert_eq!(left(next.child.id()), [false; 2], "one that ends by itself leaves nothing");
+}

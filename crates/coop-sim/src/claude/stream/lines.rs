@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use crate::claude::VERSION;
 use crate::claude::engine::Millis;
-use crate::claude::ids::{Ids, SessionId};
+use crate::claude::ids::{AgentId, Ids, SessionId};
 use crate::claude::log::timestamp;
 use crate::claude::message::{self, Moment, extend};
 use crate::claude::notice::{
-    Answerer, Block, During, Message, Notice, PromptSource, Request, State, StopReason, TurnEnd, TurnOutcome,
+    AgentRef, Answerer, Block, During, Message, Notice, PromptSource, Request, State, StopReason, TurnEnd, TurnOutcome,
 };
 use crate::claude::permission::PermissionMode;
 use crate::claude::tool::Tool;
@@ -24,6 +24,8 @@ pub(crate) struct Lines {
     pub(crate) mode: PermissionMode,
     pub(crate) mcp_servers: Vec<String>,
     pub(crate) options: LineOptions,
+    /// The sub-agents that were told of.
+    pub(crate) agents: Vec<AgentId>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,6 +41,26 @@ pub(crate) struct LineOptions {
 impl Lines {
     /// The lines of a notice; most have one.
     pub(crate) fn of(&mut self, now: Millis, notice: &Notice) -> Vec<Value> {
+        let agent = match notice {
+            Notice::Message(message) => message.agent.as_ref(),
+            Notice::ToolResult { agent, .. } => agent.as_ref(),
+            _ => None,
+        };
+        let started = agent.and_then(|agent| self.task_started(agent));
+        started.into_iter().chain(self.of_notice(now, notice)).collect()
+    }
+
+    /// What tells of a sub-agent first.
+    fn task_started(&mut self, agent: &AgentRef) -> Option<Value> {
+        if self.agents.contains(&agent.id) {
+            return None;
+        }
+        self.agents.push(agent.id.clone());
+        let fields = json!({ "task_id": agent.id.0, "tool_use_id": agent.parent.0, "task_type": "local_agent" });
+        Some(self.system("task_started", fields))
+    }
+
+    fn of_notice(&mut self, now: Millis, notice: &Notice) -> Vec<Value> {
         match notice {
             Notice::Session { id, .. } => {
                 self.session = id.clone();
@@ -47,7 +69,7 @@ impl Lines {
             Notice::State(state) if self.options.state_events => {
                 let state = match state {
                     State::Busy => "running",
-                    State::Waiting => "requires_action",
+                    State::Waiting | State::Dialog => "requires_action",
                     State::Idle => "idle",
                 };
                 vec![self.system("session_state_changed", json!({ "state": state }))]
@@ -114,6 +136,8 @@ impl Lines {
             | Notice::Shell { .. }
             | Notice::Compacting
             | Notice::Remark(_)
+            | Notice::DialogOpened(_)
+            | Notice::Ran { .. }
             | Notice::AltScreen => Vec::new(),
         }
     }

@@ -85,16 +85,16 @@ impl Stream {
                 self.succeed(id, None);
                 return vec![Command::Interrupt];
             }
-            ControlRequest::SetPermissionMode(Some(PermissionMode::BypassPermissions))
-                if self.bypass == Bypass::Refused =>
-            {
-                self.fail(id, "Cannot set permission mode to bypassPermissions because the session was not launched with --dangerously-skip-permissions");
-            }
-            ControlRequest::SetPermissionMode(Some(mode)) => {
-                self.succeed(id, Some(json!({ "mode": mode.name() })));
-                return vec![Command::SetMode(mode)];
-            }
-            ControlRequest::SetPermissionMode(None) => self.fail(id, "Invalid permission mode"),
+            ControlRequest::SetPermissionMode(name) => match PermissionMode::parse(&name) {
+                Some(PermissionMode::BypassPermissions) if self.bypass == Bypass::Refused => {
+                    self.fail(id, "Cannot set permission mode to bypassPermissions because the session was not launched with --dangerously-skip-permissions");
+                }
+                mode => {
+                    // As seen: the real one calls also a mode that it does not have a success, and nothing changes.
+                    self.succeed(id, Some(json!({ "mode": name })));
+                    return mode.map(Command::SetMode).into_iter().collect();
+                }
+            },
             ControlRequest::SetModel(model) => {
                 let echo = self.lines.local_output(&format!("Set model to {model}"));
                 self.write(&echo);

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use crate::claude::hook::{AfterDeny, Decision};
 use crate::claude::ids::RequestId;
-use crate::claude::permission::PermissionMode;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Incoming {
@@ -25,7 +24,7 @@ pub(crate) enum Incoming {
 pub(crate) enum ControlRequest {
     Initialize,
     Interrupt,
-    SetPermissionMode(Option<PermissionMode>),
+    SetPermissionMode(String),
     SetModel(String),
     EndSession,
     McpStatus,
@@ -45,9 +44,7 @@ pub(crate) fn incoming(line: &str) -> Option<Incoming> {
             let request = match text(request, "subtype")?.as_str() {
                 "initialize" => ControlRequest::Initialize,
                 "interrupt" => ControlRequest::Interrupt,
-                "set_permission_mode" => {
-                    ControlRequest::SetPermissionMode(text(request, "mode").as_deref().and_then(PermissionMode::parse))
-                }
+                "set_permission_mode" => ControlRequest::SetPermissionMode(text(request, "mode").unwrap_or_default()),
                 "set_model" => ControlRequest::SetModel(text(request, "model").unwrap_or_default()),
                 "end_session" => ControlRequest::EndSession,
                 "mcp_status" => ControlRequest::McpStatus,

@@ -30,6 +30,7 @@ impl Wire {
             mode: PermissionMode::Default,
             mcp_servers: Vec::new(),
             options,
+            agents: Vec::new(),
         };
         let stream = Stream::new(lines, source, format, Bypass::Refused);
         Self { stream, rig: Rig::with(Asker::Channel, "") }

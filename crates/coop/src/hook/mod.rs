@@ -2,15 +2,21 @@
 //!
 //! Whatever goes wrong, it says nothing and succeeds: without its sidecar the agent goes on as if there were no hook.
 
+mod cut;
+
 use std::env;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use self::cut::Cut;
+
 /// What a sidecar that is alive answers within.
 const REPORT_LIMIT: Duration = Duration::from_secs(5);
-/// A hook is told as much as a tool's whole input and output.
-const MAX_INPUT: u64 = 64 * 1024 * 1024;
+/// What is passed on as it is. A tool's output may be longer than the sidecar takes, and is then cut.
+const WHOLE: usize = 16 * 1024 * 1024;
+/// The hook that is never cut: whoever allows something must see all of it.
+const NEVER_CUT: &str = "PermissionRequest";
 /// The name of the variable with the hooks' token.
 pub(crate) const TOKEN: &str = "COOP_HOOK_TOKEN";
 
@@ -27,8 +33,7 @@ fn report(event: &str, hold: bool) -> io::Result<Vec<u8>> {
     let none = || io::Error::from(io::ErrorKind::NotFound);
     let socket = env::var_os("COOP_SOCKET").ok_or_else(none)?;
     let token = env::var(TOKEN).map_err(|_| none())?;
-    let mut payload = Vec::new();
-    io::stdin().lock().take(MAX_INPUT).read_to_end(&mut payload)?;
+    let payload = payload(event, io::stdin().lock())?;
     let mut stream = UnixStream::connect(socket)?;
     stream.set_write_timeout(Some(REPORT_LIMIT))?;
     if !hold {
@@ -44,6 +49,28 @@ fn report(event: &str, hold: bool) -> io::Result<Vec<u8>> {
     let mut response = Vec::new();
     stream.read_to_end(&mut response)?;
     body(&response).map(<[u8]>::to_vec).ok_or_else(none)
+}
+
+/// Reads what the hook was told, all of it: the agent may wait until we have.
+fn payload(event: &str, mut input: impl Read) -> io::Result<Vec<u8>> {
+    let mut payload = Vec::new();
+    input.by_ref().take(WHOLE as u64 + 1).read_to_end(&mut payload)?;
+    if payload.len() <= WHOLE {
+        return Ok(payload);
+    }
+    if event == NEVER_CUT {
+        io::copy(&mut input, &mut io::sink())?;
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    let mut cut = Cut::default();
+    cut.feed(&payload);
+    payload.resize(64 * 1024, 0);
+    loop {
+        match input.read(&mut payload)? {
+            0 => return Ok(cut.into_bytes()),
+            read => cut.feed(&payload[..read]),
+        }
+    }
 }
 
 /// Returns the body of a response that says yes. The sidecar sends small answers whole, with their length.

@@ -1,0 +1,180 @@
+//! What sidecars leave in the folder for sockets when they are killed, and how the next one tells it from what is in use.
+//!
+//! `.lock` is held while a sidecar makes something there or tidies up, so that nobody sees anything half made.
+//! `PID/` has the files of one sidecar, which holds `PID/lock` as long as it lives. `PID.sock` is its socket.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use rustix::process::{Pid, test_kill_process};
+
+use crate::paths;
+
+/// How often, and after which time, a lock is tried again.
+const TRIES: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The right to make something in the folder for sockets, for a moment.
+pub(crate) struct Claim {
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl Claim {
+    /// Waits for others who make something there, and removes what dead sidecars have left.
+    pub(crate) fn take() -> anyhow::Result<Self> {
+        let folder = paths::runtime_dir()?;
+        let path = folder.join(".lock");
+        let lock = open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+        if wait_for(&lock) {
+            sweep(&folder);
+        } else {
+            tracing::warn!("somebody keeps {} locked; what dead sidecars have left stays there", path.display());
+        }
+        Ok(Self { folder, _lock: lock })
+    }
+
+    /// Returns the path of this sidecar's socket.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.join(format!("{}.sock", std::process::id()))
+    }
+}
+
+/// A folder for one sidecar's files, removed with it.
+pub(crate) struct Folder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Folder {
+    pub(crate) fn make() -> anyhow::Result<Self> {
+        let claim = Claim::take()?;
+        let path = paths::private(claim.folder.join(std::process::id().to_string()))?;
+        let lock = open(&path.join("lock")).with_context(|| format!("cannot write to {}", path.display()))?;
+        lock.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Waits for a lock that is held for moments only. Whoever keeps it for longer must not hinder us.
+fn wait_for(lock: &File) -> bool {
+    (0..TRIES).any(|n| {
+        if n > 0 {
+            thread::sleep(PAUSE);
+        }
+        lock.try_lock().is_ok()
+    })
+}
+
+fn open(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)
+}
+
+/// Removes what nobody uses any more. What cannot be removed is left, and hinders nobody.
+fn sweep(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else { continue };
+        if let Some(pid) = number(name) {
+            if is_dead(&path, pid) {
+                let _ = fs::remove_dir_all(&path);
+            }
+        } else if let Some(pid) = name.strip_suffix(".sock").and_then(number)
+            && !lives(pid)
+            && !paths::is_live(&path)
+        {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// Reads a process's number, which begins with no zero and no sign.
+fn number(text: &str) -> Option<Pid> {
+    let digits = !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits).and_then(Pid::from_raw)
+}
+
+/// Tells whether the owner of a folder is gone. A lock says so surely, also of one in another container, whose processes
+/// have numbers of their own; without it only the number is left to go by.
+fn is_dead(folder: &Path, pid: Pid) -> bool {
+    match File::open(folder.join("lock")) {
+        Ok(lock) => match lock.try_lock() {
+            Ok(()) => true,
+            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
+        },
+        Err(_) => folder.is_dir() && !lives(pid),
+    }
+}
+
+fn lives(pid: Pid) -> bool {
+    test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn only_what_nobody_uses_is_removed() {
+        let home = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| home.path().join(name);
+        let dead = {
+            let mut child = std::process::Command::new("true").spawn().expect("it runs");
+            child.wait().expect("it is ours");
+            child.id()
+        };
+        let folder = |name: &str, lock: bool| {
+            fs::create_dir(at(name)).expect("made");
+            lock.then(|| open(&at(name).join("lock")).expect("made"))
+        };
+        let ours = std::process::id();
+        // Of one in another container: its number means nothing here, its lock does.
+        let in_use = folder(&dead.to_string(), true).expect("it has a lock");
+        in_use.lock().expect("it is ours");
+        folder(&ours.to_string(), false);
+        folder("1234x", false);
+        folder("012", false);
+        let live = UnixListener::bind(at(&format!("{dead}.sock"))).expect("bound");
+        drop(UnixListener::bind(at(&format!("{ours}.sock"))).expect("bound"));
+        drop(UnixListener::bind(at("mine.sock")).expect("bound"));
+        let list = || {
+            let mut names: Vec<_> = fs::read_dir(home.path())
+                .expect("it is there")
+                .map(|entry| entry.expect("an entry").file_name())
+                .collect();
+            names.sort();
+            names
+        };
+        let before = list();
+        sweep(home.path());
+        assert_eq!(list(), before);
+
+        drop((in_use, live));
+        sweep(home.path());
+        let gone = [dead.to_string(), format!("{dead}.sock")];
+        let expected: Vec<_> =
+            before.into_iter().filter(|name| gone.iter().all(|gone| name != gone.as_str())).collect();
+        assert_eq!(list(), expected);
+
+        folder(&dead.to_string(), false);
+        sweep(home.path());
+        assert!(!at(&dead.to_string()).exists(), "one without a lock, of a process that is gone");
+    }
+}
