@@ -56,6 +56,9 @@ pub async fn run(args: Vec<OsString>) -> anyhow::Result<i32> {
         std::io::stdout().write_all(b"0.61.0\n")?;
         return Ok(0);
     }
+    if words.iter().any(|word| word == "--acp") {
+        return crate::acp::run(crate::acp::Options { auth: false, load_only: false });
+    }
     if std::env::var_os(WORKER).is_some() { work(&words) } else { wrap(&args).await }
 }
 

@@ -85,7 +85,7 @@ impl Place {
             Which::Real(path) => vec![path.to_str().expect("UTF-8")],
         };
         let isolate = if self.home == Home::Coops { &["--isolate"][..] } else { &[] };
-        let fixed = ["--agent", "gemini", "--runtime", "pty", "--log-level", "warn"];
+        let fixed = ["--agent", "gemini", "--log-level", "warn"];
         let all = [&fixed[..], isolate, options, &["--"], &program, &["-m", "gemini-2.5-pro"], args].concat();
         let sidecar = Sidecar::with(&all, |command| {
             command.env("TERM", "xterm-256color").env("COOP_SIM_SCENARIO", "plain").env(MARK, &self.mark);
@@ -119,13 +119,17 @@ impl Place {
 }
 
 /// Prints how long it took from a cause to the state that it led to.
-#[expect(clippy::print_stdout, reason = "a table is made of it")]
 fn case(which: &Which, name: &str, since: Instant) {
+    case_in(which, "pty", name, since);
+}
+
+#[expect(clippy::print_stdout, reason = "a table is made of it")]
+fn case_in(which: &Which, runtime: &str, name: &str, since: Instant) {
     let agent = match which {
         Which::Scripted => "sim gemini",
         Which::Real(_) => "gemini",
     };
-    println!("CASE\t{agent}\tpty\t{name}\t{}", since.elapsed().as_millis());
+    println!("CASE\t{agent}\t{runtime}\t{name}\t{}", since.elapsed().as_millis());
 }
 
 /// From the start to the exit: every state with its evidence, every answer with its effect.
@@ -389,6 +393,35 @@ fn a_gated_stop_holds_the_turn_until_it_is_decided() {
         assert_eq!(agent.post("/api/v1/stop/resolve", &json!({})).0, 200);
         agent.state("idle");
         assert_eq!(agent.get("/api/v1/agent")["last_message"], "second try");
+    });
+}
+
+/// The protocol has tests of its own; this is the way to it.
+#[test]
+fn over_pipes_it_speaks_acp() {
+    with_both(|which| {
+        let place = Place::new(Home::Users);
+        let since = Instant::now();
+        let mut agent = place.start(which, &["--runtime", "pipe"], &[]);
+        agent.state("idle");
+        case_in(which, "pipe", "idle", since);
+        agent.nudge("one [[bash:touch denied.txt]]");
+        let ask = agent.asked("permission");
+        assert_eq!(ask["channel"], "structured");
+        let since = Instant::now();
+        let answered = agent.respond(&json!({ "accept": false }));
+        assert_eq!(answered["via"], "control");
+        agent.state("idle");
+        case_in(which, "pipe", "permission denied", since);
+        assert!(!agent.has("denied.txt"), "what was denied was done");
+        agent.nudge("two [[bash:touch allowed.txt]]");
+        agent.asked("permission");
+        agent.respond(&json!({ "accept": true }));
+        agent.state("idle");
+        assert!(agent.has("allowed.txt"), "what was allowed was not done");
+        agent.post("/api/v1/shutdown", &json!({}));
+        agent.state("exited");
+        place.wait_for_no_process();
     });
 }
 
