@@ -130,7 +130,8 @@ impl Agent {
         }
         let (replaced, open): (Vec<_>, Vec<_>) = self.asks.open.drain(..).partition(|open| open.reach == Reach::Keys);
         self.asks.open = open;
-        if self.hooked && draft.kind != AskKind::Setup && replaced.is_empty() {
+        let is_sight = signal.source == EvidenceSource::Screen;
+        if is_sight && self.hooked && draft.kind != AskKind::Setup && replaced.is_empty() {
             self.asks.see(signal, now);
             return Verdict::Ignored("a hook may report it yet");
         }
