@@ -94,6 +94,9 @@ impl Session {
         let screen = self.screen.snapshot();
         let mut effects = Vec::new();
         if agent.wants_look(instant) {
+            for title in self.screen.take_titles() {
+                effects.extend(agent.see_title(&title, &now));
+            }
             effects.extend(agent.look(&screen, &now));
         }
         effects.extend(agent.tick(&screen, &now));
