@@ -8,12 +8,17 @@ use bytes::Bytes;
 use coop_api::{Answer, Ask, Capability, Screen};
 use serde_json::Value;
 
-use crate::{Reach, Signal, StartSource};
+use crate::{Allowed, Reach, Serve, Served, Signal, StartSource};
 
 /// What coop knows of one agent.
 pub trait Driver: Send {
     /// Returns what can be done with it, the way it is run.
     fn capabilities(&self) -> &'static [Capability];
+
+    /// Returns which of coop's own options it heeds; the others are refused for it.
+    fn heeds(&self) -> Heeds {
+        Heeds::default()
+    }
 
     /// Returns what has to be done before the agent is started.
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError>;
@@ -62,6 +67,15 @@ pub trait Driver: Send {
     fn configure(&mut self, settings: &coop_api::Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
 }
 
+/// Options of coop's own that a driver may heed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heeds {
+    /// [`Launch::resume`].
+    pub resume: bool,
+    /// [`Launch::allowed`].
+    pub allowed: bool,
+}
+
 /// How the agent is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Runtime {
@@ -100,6 +114,10 @@ pub struct Launch {
     pub home: String,
     /// A name for a new conversation.
     pub session_id: String,
+    /// The earlier conversation to go on with.
+    pub resume: Option<String>,
+    /// What may be done for the agent when its protocol asks for it.
+    pub allowed: Allowed,
     /// A secret that the agent's server can be given.
     pub secret: String,
     /// A port on loopback that was free a moment ago.
@@ -116,6 +134,8 @@ pub struct Launch {
     pub variables: Variables,
     /// The content of the files that the driver wanted to read, by path.
     pub contents: BTreeMap<String, String>,
+    /// What the program says of its version, if the driver wanted to know and it said something.
+    pub version: Option<String>,
 }
 
 impl Launch {
@@ -174,6 +194,20 @@ pub struct Companion {
     pub command: Vec<String>,
     /// Variables to set.
     pub env: Vec<(String, String)>,
+    /// What has to be there before the agent is started, if it cannot wait for it by itself.
+    pub ready: Option<Ready>,
+}
+
+/// The title of a terminal in which something else is run because the companion was not ready in time.
+pub const WITHOUT_COMPANION: &str = "coop: without its server";
+
+/// When a companion is ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// The Unix socket that it will listen on.
+    pub socket: String,
+    /// What is run in the agent's place if it does not in time: the program and its arguments.
+    pub instead: Vec<String>,
 }
 
 /// How an agent's protocol is reached.
@@ -207,6 +241,10 @@ pub enum Say {
     Message(Value),
     /// A call, over HTTP.
     Call(Call),
+    /// Something that its protocol asked of us, for the session to do.
+    Serve(Serve),
+    /// Something it said that is not the protocol's, for people to see.
+    Show(String),
 }
 
 /// A call over HTTP.
@@ -287,6 +325,15 @@ pub enum Observation<'a> {
         /// What came back, if that was JSON.
         body: &'a Value,
     },
+    /// A message of ours was written to the agent's standard input, whole.
+    Sent(&'a Value),
+    /// Something was done for the agent, or not.
+    Served {
+        /// Its name.
+        name: &'a str,
+        /// What came of it.
+        outcome: &'a Served,
+    },
     /// The link to the agent's protocol came up, or is down; it comes up again by itself.
     Link {
         /// Which.
@@ -352,6 +399,8 @@ pub enum Expected {
     AskGone,
     /// The agent is idle.
     Idle,
+    /// The agent's server took the last call; a refusal ends the wait at once.
+    Accepted,
     /// The agent replied to this request.
     Reply(String),
     /// The screen shows this.

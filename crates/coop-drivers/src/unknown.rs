@@ -18,6 +18,7 @@ pub const UNKNOWN: Known = Known {
     runtimes: &[Runtime::Pty],
     variables: &[],
     logins: &[],
+    asks_version: false,
     keys: &[],
     rules: "version = 1\nagent = \"unknown\"",
     reads: |_| Vec::new(),

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use coop_api::{AskId, Capability, Error, ErrorCode, Reply, Request, WriterId};
-use coop_drivers::{Observation, Runtime, Say, StartSource, Watch};
+use coop_drivers::{Observation, Runtime, Say, Serve, Served, StartSource, Watch};
 use coop_term::{Exit, SpawnError};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
@@ -18,6 +18,7 @@ use crate::handle::Prepared;
 use crate::link::{Linked, News};
 use crate::prime;
 use crate::render::render;
+use crate::serve::Services;
 use crate::session::Session;
 use crate::watch::{self, Seen};
 
@@ -58,6 +59,8 @@ impl Session {
         let (grace, stop) = (driven.idle_grace, driven.stop.clone());
         self.agent = Some(Agent::new(prepared.driver, prepared.runtime, grace, stop, transcript, &now));
         self.link = Linked::start(prepared.link);
+        let guard = driven.guard.clone();
+        self.services = prepared.services.map(|options| Services::start(options, guard));
         for what in prepared.opening {
             self.say(what);
         }
@@ -115,6 +118,18 @@ impl Session {
         }
     }
 
+    pub(crate) fn served(&mut self, name: &str, outcome: &Served) {
+        self.observe(&Observation::Served { name, outcome });
+    }
+
+    /// Writes what waits for the agent's standard input, as far as it is taken.
+    pub(crate) fn flush_pipe(&mut self) {
+        self.write_pipe();
+        while let Some(message) = self.next_sent() {
+            self.observe(&Observation::Sent(&message));
+        }
+    }
+
     fn observe(&mut self, seen: &Observation<'_>) {
         let now = self.now();
         let Some(agent) = &mut self.agent else { return };
@@ -160,9 +175,8 @@ impl Session {
                 Ok(message) => self.observe(&Observation::Control(&message)),
                 Err(_) => {
                     // Not the protocol's: a person may want to see it.
-                    let mut text = String::from_utf8_lossy(line).into_owned();
-                    text.push_str("\r\n");
-                    self.output(text.as_bytes());
+                    let text = String::from_utf8_lossy(line).into_owned();
+                    self.show(&text);
                 }
             }
         }
@@ -172,7 +186,9 @@ impl Session {
         for effect in effects {
             match effect {
                 Effect::Record(body) => {
-                    let has_screen = self.agent.as_ref().is_none_or(|agent| agent.runtime() == Runtime::Pty);
+                    let is_piped = self.child.as_ref().is_some_and(|running| running.piped);
+                    let is_pty = self.agent.as_ref().is_none_or(|agent| agent.runtime() == Runtime::Pty);
+                    let has_screen = is_pty && !is_piped;
                     if !has_screen && let Some(text) = render(&body) {
                         self.output(text.as_bytes());
                     }
@@ -199,19 +215,34 @@ impl Session {
     }
 
     fn say(&mut self, what: Say) {
-        if let Some(link) = &self.link {
-            return link.say(what);
-        }
-        let Say::Message(message) = what else {
-            return tracing::error!("there is nobody to call");
-        };
-        if let Some(running) = &mut self.child {
-            if running.outbox.len() > MAX_OUTBOX {
-                return tracing::warn!("the agent does not read what it is told");
+        match (what, &self.link) {
+            (Say::Serve(what), _) => self.serve(what),
+            (Say::Show(text), _) => self.show(&text),
+            (what, Some(link)) => link.say(what),
+            (Say::Call(call), None) => tracing::error!(path = call.path, "there is nobody to call"),
+            (Say::Message(message), None) => {
+                if let Some(running) = &mut self.child {
+                    if running.outbox.len() > MAX_OUTBOX {
+                        return tracing::warn!("the agent does not read what it is told");
+                    }
+                    running.outbox.extend_from_slice(message.to_string().as_bytes());
+                    running.outbox.push(b'\n');
+                    running.unsent.push_back((running.outbox.len(), message));
+                    self.flush_pipe();
+                }
             }
-            running.outbox.extend_from_slice(message.to_string().as_bytes());
-            running.outbox.push(b'\n');
-            self.write_pipe();
+        }
+    }
+
+    fn show(&mut self, line: &str) {
+        self.output(format!("{line}\r\n").as_bytes());
+    }
+
+    fn serve(&mut self, what: Serve) {
+        match &mut self.services {
+            Some(services) => services.serve(what),
+            // It waits for an answer all the same.
+            None => self.served(&what.name, &Served::Failed("nothing is allowed".into())),
         }
     }
 

@@ -1,4 +1,7 @@
 //! Scripted agents and a fake model server: the demo, and what the tests stand on.
 
+pub mod acp;
 pub mod claude;
+pub mod codex;
 pub mod model;
+pub mod opencode;

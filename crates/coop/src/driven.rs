@@ -7,12 +7,17 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::process::Stdio;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use coop_api::Token;
-use coop_drivers::{Existing, FileToWrite, Known, Launch, Link, Rules, Runtime, Setup, UNKNOWN, Variables};
-use coop_session::{AgentOptions, Prepared};
+use coop_drivers::{
+    Driver, Existing, FileToWrite, Known, Launch, Link, Ready, Rules, Runtime, Setup, UNKNOWN, Variables,
+};
+use coop_session::{AgentOptions, Prepared, ServiceOptions};
 use coop_term::{Command, Streams};
 use serde_json::Value;
 
@@ -21,6 +26,9 @@ use crate::config::AgentConfig;
 use crate::hook;
 use crate::leftovers::Folder;
 use crate::paths::private;
+
+/// How long a program may take to say its version.
+const VERSION_WITHIN: Duration = Duration::from_secs(10);
 
 /// What is run and as what.
 pub(crate) struct Chosen {
@@ -46,6 +54,9 @@ pub(crate) fn choose(options: &Serve, command: &Command) -> anyhow::Result<Chose
         }
     };
     let name = known.map_or("unknown", |(known, _)| known.name);
+    if known.is_none() && (options.resume.is_some() || options.allowed().anything()) {
+        bail!("--resume and --acp-allow are for agents that coop knows; see --agent");
+    }
     if let Some(wanted) = options.runtime.map(Runtime::from) {
         let offered = known.map_or(&[Runtime::Pty][..], |(known, _)| known.runtimes);
         if !offered.contains(&wanted) {
@@ -74,10 +85,15 @@ pub(crate) fn agent(
         Some(rules) => rules,
         None => known.rules()?,
     };
-    let launch = launch(options, known, program_at, command, config.settings, folder.path())?;
+    let mut launch = launch(options, known, program_at, command, config.settings, folder.path())?;
     if options.attach.is_none() {
+        if known.asks_version {
+            launch.version = version(command, &launch);
+        }
         // What is wrong is better said before anything runs.
-        (known.new)(rules.clone(), &launch).setup(&launch)?;
+        let driver = (known.new)(rules.clone(), &launch);
+        check_heeded(driver.as_ref(), known, &launch)?;
+        driver.setup(&launch)?;
     }
     let command = command.clone();
     let runs_already = options.attach.is_some();
@@ -96,6 +112,46 @@ pub(crate) fn agent(
         guard: Some(guard()?),
     };
     Ok(Some((agent, folder)))
+}
+
+/// Refuses options of ours that an agent's driver would not heed.
+fn check_heeded(driver: &dyn Driver, known: &Known, launch: &Launch) -> anyhow::Result<()> {
+    let heeds = driver.heeds();
+    let (name, runtime) = (known.name, launch.runtime.as_str());
+    if launch.resume.is_some() && !heeds.resume {
+        bail!("--resume: coop cannot do that for {name} run as {runtime}; give {name} its own option for it");
+    }
+    if launch.allowed.anything() && !heeds.allowed {
+        bail!("--acp-allow: {name} run as {runtime} does not speak ACP");
+    }
+    Ok(())
+}
+
+/// Returns what the agent's program says of its version; nothing if it says nothing in time.
+fn version(command: &Command, launch: &Launch) -> Option<String> {
+    let mut words = launch.split().0.iter();
+    let mut asked = std::process::Command::new(words.next()?);
+    asked.args(words).arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    for (name, value) in &command.env {
+        match value {
+            Some(value) => asked.env(name, value),
+            None => asked.env_remove(name),
+        };
+    }
+    let mut child = asked.spawn().ok()?;
+    let mut stdout = child.stdout.take()?;
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let mut text = String::new();
+        let read = io::Read::read_to_string(&mut stdout, &mut text);
+        // If nobody waits any more, it took too long.
+        let _ = tell.send(read.map(|_| text));
+    });
+    let text = told.recv_timeout(VERSION_WITHIN);
+    let _ = child.kill();
+    let _ = child.wait();
+    let text = text.ok()?.ok()?;
+    text.lines().next().map(|line| line.trim().to_owned())
 }
 
 /// Returns the command that ends the agent should we be killed.
@@ -127,6 +183,8 @@ fn launch(
         hook_command: format!("{} hook", quoted(&text(&program)?)),
         folder: text(folder)?,
         settings,
+        resume: options.resume.clone(),
+        allowed: options.allowed(),
         variables: Variables(known.variables.iter().filter_map(variable).collect()),
         ..Launch::default()
     };
@@ -160,7 +218,17 @@ fn prepare(known: &Known, launch: &Launch, command: &Command, rules: &Rules) -> 
     for file in &files {
         write_private(file)?;
     }
+    let ready = companion.as_ref().and_then(|companion| companion.ready.clone());
+    let argv = match ready {
+        Some(ready) => once_ready(ready, argv)?,
+        None => argv,
+    };
     let companion = companion.map(|companion| with(command, companion.command, companion.env));
+    let services = launch.allowed.anything().then(|| ServiceOptions {
+        allowed: launch.allowed,
+        folder: PathBuf::from(&launch.cwd),
+        env: command.clone(),
+    });
     let mut command = with(command, argv, env);
     let token = uuid::Uuid::new_v4().simple().to_string();
     command.env.push((hook::TOKEN.into(), Some(token.clone().into())));
@@ -169,7 +237,14 @@ fn prepare(known: &Known, launch: &Launch, command: &Command, rules: &Rules) -> 
         Link::None | Link::Socket { .. } | Link::Http { .. } => Streams::Terminal,
     };
     let hook_token = Some(Token::new(token).map_err(io::Error::other)?);
-    Ok(Prepared { command, driver, runtime: launch.runtime, watch, companion, link, opening, hook_token })
+    Ok(Prepared { command, driver, runtime: launch.runtime, watch, companion, link, opening, hook_token, services })
+}
+
+/// Returns the command that waits for the companion and becomes the agent.
+fn once_ready(ready: Ready, argv: Vec<String>) -> io::Result<Vec<String>> {
+    let coop = text(&env::current_exe()?).map_err(io::Error::other)?;
+    let wait = [coop, "await".to_owned(), ready.socket, argv.len().to_string(), "--".to_owned()];
+    Ok([wait.to_vec(), argv, ready.instead].concat())
 }
 
 /// Returns a command with other words and more variables.
@@ -196,6 +271,7 @@ fn watch_only(known: &Known, launch: &Launch, command: &Command, rules: &Rules) 
         link: Link::None,
         opening: Vec::new(),
         hook_token: None,
+        services: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use coop_api::{Fault, FaultKind};
 
 /// Returns the fault for an error's name, what the agent said of it and the server's status.
-pub(super) fn fault(error: &str, message: &str, status: Option<u16>) -> Fault {
+pub(crate) fn fault(error: &str, message: &str, status: Option<u16>) -> Fault {
     let status = status.or_else(|| status_in(message));
     let words = format!("{error} {message}").to_ascii_lowercase();
     let has = |needles: &[&str]| needles.iter().any(|needle| words.contains(needle));

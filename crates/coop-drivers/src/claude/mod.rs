@@ -7,7 +7,7 @@
 mod answer;
 mod behind;
 mod content;
-mod fault;
+pub(crate) mod fault;
 mod hooks;
 mod input;
 mod keys;
@@ -25,7 +25,7 @@ use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, Screen, TurnO
 use serde_json::{Value, json};
 
 use crate::driver::{
-    Driver, Launch, Observation, OnScreen, Refusal, Runtime, Setup, SetupError, Step, StopReply, View,
+    Driver, Heeds, Launch, Observation, OnScreen, Refusal, Runtime, Setup, SetupError, Step, StopReply, View,
 };
 use crate::registry::Known;
 use crate::rules::Rules;
@@ -62,6 +62,7 @@ pub(crate) const KNOWN: Known = Known {
     variables: &[setup::CONFIG_DIR, setup::API_KEY],
     keys: &[setup::API_KEY, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
     logins: &[".claude/.credentials.json"],
+    asks_version: false,
     rules: include_str!("../../rules/claude.toml"),
     reads: setup::reads,
     new: |rules, launch| Box::new(Claude::new(rules, launch)),
@@ -216,6 +217,10 @@ impl Driver for Claude {
         }
     }
 
+    fn heeds(&self) -> Heeds {
+        Heeds { resume: true, ..Heeds::default() }
+    }
+
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {
         setup::setup(launch)
     }
@@ -226,7 +231,10 @@ impl Driver for Claude {
             Observation::LogLine { line, past } => self.observe_log(line, *past),
             Observation::StatusFile(file) => self.observe_status(file),
             Observation::Control(message) => self.observe_control(message),
-            Observation::Reply { .. } | Observation::Link { .. } => Vec::new(),
+            Observation::Reply { .. }
+            | Observation::Link { .. }
+            | Observation::Sent(_)
+            | Observation::Served { .. } => Vec::new(),
             Observation::Title(title) => self.observe_title(title),
             Observation::Screen(screen) => self.observe_screen(screen),
         }

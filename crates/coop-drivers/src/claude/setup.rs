@@ -138,8 +138,12 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
     let config_dir = config_dir(launch);
     let settings_path = format!("{}/claude-settings.json", launch.folder);
     let mut ours = vec![format!("--settings={settings_path}")];
-    if given_id(launch).is_none() && !continues(launch) {
-        ours.push(format!("--session-id={}", launch.session_id));
+    let names_one = given_id(launch).is_some() || continues(launch);
+    match &launch.resume {
+        Some(_) if names_one => return Err(SetupError("--resume: the command names a conversation itself".into())),
+        Some(id) => ours.push(format!("--resume={id}")),
+        None if names_one => {}
+        None => ours.push(format!("--session-id={}", launch.session_id)),
     }
     if launch.runtime == Runtime::Pipe {
         let flags = ["-p", "--verbose", "--input-format=stream-json", "--output-format=stream-json"];
@@ -187,7 +191,7 @@ pub(super) fn expects_hooks(launch: &Launch) -> bool {
 /// Returns the name of the conversation, if it is known before it begins.
 pub(super) fn session_id(launch: &Launch) -> Option<String> {
     let new = || (!continues(launch)).then(|| launch.session_id.clone());
-    given_id(launch).or_else(new)
+    launch.resume.clone().or_else(|| given_id(launch)).or_else(new)
 }
 
 fn given_id(launch: &Launch) -> Option<String> {
@@ -346,6 +350,15 @@ mod tests {
             command(&["coop", "sim", "claude", "-c"]),
             "coop sim claude --settings=/run/f/claude-settings.json -c"
         );
+    }
+
+    #[test]
+    fn an_earlier_conversation_is_named_once() {
+        let resume = |command: &[&str]| setup(&Launch { resume: Some("R".into()), ..launch(command) });
+        let resumed = resume(&["claude"]).expect("a set-up");
+        assert_eq!(resumed.command.join(" "), "claude --settings=/run/f/claude-settings.json --resume=R");
+        assert_eq!(resumed.watch[1], Watch::Log { path: "/c/projects/-home-dev-my-project/R.jsonl".into() });
+        assert!(resume(&["claude", "--continue"]).is_err());
     }
 
     #[test]

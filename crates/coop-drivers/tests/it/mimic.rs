@@ -30,7 +30,11 @@ pub(crate) enum Seen {
     Log(Value),
     Status(Value),
     Control(Value),
+    /// The link to its server came up, or is down.
+    Link(bool),
     Screen(Vec<String>),
+    /// A message of ours is out.
+    Sent(Value),
     /// Somebody answered the control protocol's request.
     Answered {
         request: String,
@@ -53,8 +57,13 @@ impl Mimic {
     pub(crate) fn new(runtime: Runtime, command: &[&str]) -> Self {
         let command = command.iter().map(|&word| word.to_owned()).collect();
         let launch = Launch { runtime, command, session_id: SESSION.into(), ..Launch::default() };
+        Self::of((claude().new)(RULES.clone(), &launch))
+    }
+
+    /// Returns one for any driver.
+    pub(crate) fn of(driver: Box<dyn Driver>) -> Self {
         Self {
-            driver: (claude().new)(RULES.clone(), &launch),
+            driver,
             arbiter: Arbiter::new(Duration::from_secs(60)),
             open: Vec::new(),
             count: 0,
@@ -90,6 +99,8 @@ impl Mimic {
             Seen::Log(line) => self.driver.observe(&Observation::LogLine { line, past: false }, at),
             Seen::Status(file) => self.driver.observe(&Observation::StatusFile(file), at),
             Seen::Control(message) => self.driver.observe(&Observation::Control(message), at),
+            Seen::Sent(message) => self.driver.observe(&Observation::Sent(message), at),
+            Seen::Link(up) => self.driver.observe(&Observation::Link { up: *up }, at),
             Seen::Screen(rows) => {
                 let screen: Screen = screen(rows.iter().map(String::as_str));
                 self.driver.observe(&Observation::Screen(&screen), at)
@@ -105,6 +116,13 @@ impl Mimic {
         signals
     }
 
+    /// Takes in an observation, and returns what it was said to mean.
+    pub(crate) fn observe(&mut self, seen: &Observation<'_>, at: u64) -> Vec<Signal> {
+        let signals = self.driver.observe(seen, at);
+        signals.iter().for_each(|signal| self.hear(signal));
+        signals
+    }
+
     fn hear(&mut self, signal: &Signal) {
         match &signal.meaning {
             Meaning::Ask(draft) => self.ask_heard(signal, draft),
@@ -113,6 +131,11 @@ impl Mimic {
                     None => signal.source != EvidenceSource::Screen || *reach == Reach::Keys,
                     Some((tool, input)) => ask.tool.as_ref() == Some(tool) && ask.input.as_ref() == Some(input),
                 };
+                self.close(is_meant, evidence(signal));
+            }
+            Meaning::RequestGone { request } => {
+                let is_meant =
+                    |(_, reach): &(Ask, Reach)| matches!(reach, Reach::Control { request: of, .. } if of == request);
                 self.close(is_meant, evidence(signal));
             }
             Meaning::StopWanted { .. } if self.holds => {}

@@ -83,7 +83,7 @@ pub(crate) fn by_name(name: &str) -> Recording {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the recordings are found by looking")]
-fn read(path: PathBuf) -> String {
+pub(crate) fn read(path: PathBuf) -> String {
     std::fs::read_to_string(path).expect("a text")
 }
 
@@ -128,7 +128,9 @@ fn label(seen: &Seen) -> String {
             .chain([block(&line["message"])])
             .collect(),
         Seen::Status(file) => vec!["status".into(), file["status"].as_str().unwrap_or_default().to_owned()],
+        Seen::Link(up) => vec![format!("link {}", if *up { "up" } else { "down" })],
         Seen::Screen(rows) => vec![format!("a screen of {} rows", rows.len())],
+        Seen::Sent(_) => vec!["(sent)".into()],
         Seen::Answered { .. } => vec!["(answered)".into()],
     };
     words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")

@@ -247,6 +247,17 @@ impl Agent {
         verdict
     }
 
+    pub(super) fn request_gone(&mut self, signal: &Signal, request: &str, effects: &mut Vec<Effect>) -> Verdict {
+        let is_meant = |open: &OpenAsk| matches!(&open.reach, Reach::Control { request: of, .. } if of == request);
+        match self.asks.open.iter().position(is_meant) {
+            Some(at) => {
+                let ask = self.asks.open.remove(at);
+                self.close(ask, &signal.detail, Self::evidence(signal), effects)
+            }
+            None => Verdict::Agrees,
+        }
+    }
+
     fn close(&mut self, ask: OpenAsk, why: &str, evidence: Evidence, effects: &mut Vec<Effect>) -> Verdict {
         let id = ask.release();
         let verdict = self.arbiter.close_ask(&id, evidence);
@@ -299,16 +310,11 @@ impl Agent {
             let open = &self.asks.open[at];
             let view = View { runtime: self.runtime, screen };
             let steps = self.driver.answer(&open.ask, &open.reach, answer, &view).map_err(refused)?;
-            let via = match open.reach {
-                Reach::Hook { .. } => Via::Hook,
-                Reach::Control { .. } => Via::Control,
-                Reach::Keys => Via::Keys,
-            };
-            Ok((open.ask.clone(), via, steps))
+            Ok((open.ask.clone(), open.reach.clone(), steps))
         });
         match steps {
-            Ok((ask, via, steps)) => {
-                let purpose = Purpose::Answer { ask, via, answer: describe(answer), reply };
+            Ok((ask, reach, steps)) => {
+                let purpose = Purpose::Answer { ask: Box::new(ask), reach, answer: describe(answer), reply };
                 self.perform(Performance::new(purpose, writer, steps, self.state()), screen, now)
             }
             Err(error) => {

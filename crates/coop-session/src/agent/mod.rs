@@ -186,6 +186,9 @@ impl Agent {
 
     /// Takes in something that was seen.
     pub(crate) fn observe(&mut self, seen: &Observation<'_>, now: &Now) -> Vec<Effect> {
+        if let (Observation::Reply { name, status, .. }, Some(performance)) = (seen, &mut self.performance) {
+            performance.replied(name, *status);
+        }
         let signals = self.driver.observe(seen, now.millis());
         let mut effects = Vec::new();
         for signal in &signals {
@@ -253,6 +256,7 @@ impl Agent {
         let verdict = match &signal.meaning {
             Meaning::Ask(draft) => self.ask_heard(signal, draft, now, effects),
             Meaning::AskGone { about } => self.ask_gone(signal, about.as_ref(), now, effects),
+            Meaning::RequestGone { request } => self.request_gone(signal, request, effects),
             _ => {
                 self.note(signal, now, effects);
                 self.arbiter.hear(signal, now.instant)
@@ -321,7 +325,8 @@ impl Agent {
             | Meaning::Quiet
             | Meaning::Unclear
             | Meaning::Ask(_)
-            | Meaning::AskGone { .. } => {}
+            | Meaning::AskGone { .. }
+            | Meaning::RequestGone { .. } => {}
         }
     }
 
@@ -383,6 +388,8 @@ impl Agent {
             Meaning::Idle(_) | Meaning::Blocked(_) => vec![Idle, AskGone],
             Meaning::AskGone { .. } => vec![AskGone],
             Meaning::Replied { request, .. } => vec![Expected::Reply(request.clone())],
+            // What settles another ask proves nothing of this one.
+            Meaning::RequestGone { request } if performance.answers(request) => vec![AskGone],
             _ => return,
         };
         performance.prove(&proves, Proof::of(signal));

@@ -7,7 +7,7 @@ use coop_api::{
     AgentState, Answered, Ask, AskId, AskKind, Error, ErrorCode, EvidenceSource, NudgeId, Receipt, Reply, Screen,
     WriterId,
 };
-use coop_drivers::{Expected, Meaning, OnScreen, Retry, Say, Signal, Step, View};
+use coop_drivers::{Expected, Meaning, OnScreen, Reach, Retry, Say, Signal, Step, View};
 
 use super::nudges::receipt_event;
 use super::{Agent, Effect, Now, ReplyTo};
@@ -22,6 +22,8 @@ pub(super) struct Performance {
     proof: Option<Proof>,
     /// How many expectations held before it.
     proven: usize,
+    /// The last call, and what the agent's server said to it.
+    called: Option<(String, Reaction)>,
     attempts: u32,
     state_before: String,
 }
@@ -59,12 +61,22 @@ enum Failure {
     Gone,
     /// The agent said that it does not do it.
     Refused(String),
+    /// The agent's server refused it, with this status; with none it could not be reached.
+    Rejected(Option<u16>),
+}
+
+/// What a server said to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reaction {
+    None,
+    Accepted,
+    Refused(Option<u16>),
 }
 
 /// What it is for, and who wants to know.
 pub(super) enum Purpose {
     Nudge { id: NudgeId, text: String, reply: Option<ReplyTo>, began: Instant },
-    Answer { ask: Ask, via: Via, answer: String, reply: ReplyTo },
+    Answer { ask: Box<Ask>, reach: Reach, answer: String, reply: ReplyTo },
     Interrupt { reply: ReplyTo },
     Configure { reply: ReplyTo },
 }
@@ -75,6 +87,16 @@ pub(super) enum Via {
     Hook,
     Control,
     Keys,
+}
+
+impl From<&Reach> for Via {
+    fn from(reach: &Reach) -> Self {
+        match reach {
+            Reach::Hook { .. } => Self::Hook,
+            Reach::Control { .. } => Self::Control,
+            Reach::Keys => Self::Keys,
+        }
+    }
 }
 
 impl Via {
@@ -110,6 +132,7 @@ impl Performance {
             waiting: Waiting::Nothing,
             proof: None,
             proven: 0,
+            called: None,
             attempts: 0,
             state_before: state.as_str().to_owned(),
         }
@@ -124,6 +147,26 @@ impl Performance {
 
     pub(super) fn is_answer_to(&self, id: &AskId) -> bool {
         matches!(&self.purpose, Purpose::Answer { ask, .. } if ask.id == *id)
+    }
+
+    /// Tells whether this answers a request of the agent's control protocol.
+    pub(super) fn answers(&self, request: &str) -> bool {
+        let Purpose::Answer { reach: Reach::Control { request: of, .. }, .. } = &self.purpose else { return false };
+        of == request
+    }
+
+    /// Notes what the agent's server said to a call.
+    pub(super) fn replied(&mut self, name: &str, status: Option<u16>) {
+        if let Some((called, reaction)) = &mut self.called
+            && called == name
+        {
+            let accepted = status.is_some_and(|status| (200..300).contains(&status));
+            *reaction = if accepted { Reaction::Accepted } else { Reaction::Refused(status) };
+        }
+    }
+
+    fn reaction(&self) -> Reaction {
+        self.called.as_ref().map_or(Reaction::None, |(_, reaction)| *reaction)
     }
 
     pub(super) fn is_answer(&self) -> bool {
@@ -141,7 +184,9 @@ impl Performance {
             Step::Expect { what, .. } => Some(what),
             _ => None,
         });
-        let next = waits.into_iter().chain(later).find(|what| !matches!(what, Expected::Screen(_)));
+        // Those have a proof of their own; what comes after them may show first.
+        let has_own = |what: &&Expected| matches!(what, Expected::Screen(_) | Expected::Accepted);
+        let next = waits.into_iter().chain(later).find(|what| !has_own(what));
         let is_proof = next.is_some_and(|what| {
             proves.contains(what)
                 && !(*what == Expected::AskGone && types(&self.steps))
@@ -208,25 +253,45 @@ impl Agent {
 
     /// Interrupts the agent.
     pub(crate) fn interrupt(&mut self, writer: WriterId, reply: ReplyTo, screen: &Screen, now: &Now) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.give_up_proof(now, &mut effects);
         if let Some(error) = self.performing() {
             let _ = reply.send(Err(error));
-            return Vec::new();
+            return effects;
         }
         match self.state() {
             AgentState::Working { .. } => {}
             AgentState::Waiting { kind, .. } if *kind != AskKind::Setup => {}
             AgentState::Idle | AgentState::Blocked { .. } => {
                 let _ = reply.send(Ok(Reply::Done));
-                return Vec::new();
+                return effects;
             }
             state => {
                 let why = format!("the agent is {}; there is nothing to interrupt", state.as_str());
                 let _ = reply.send(Err(Error::new(ErrorCode::NoPrompt, why)));
-                return Vec::new();
+                return effects;
             }
         }
         let steps = self.driver.interrupt(&View { runtime: self.runtime, screen });
-        self.perform(Performance::new(Purpose::Interrupt { reply }, writer, steps, self.state()), screen, now)
+        effects.extend(self.perform(
+            Performance::new(Purpose::Interrupt { reply }, writer, steps, self.state()),
+            screen,
+            now,
+        ));
+        effects
+    }
+
+    /// Waits no longer for the proof of a message that is out, if the agent is known to work on it: its model may take
+    /// long for the first word, and whoever wants to interrupt it then must not have to wait.
+    fn give_up_proof(&mut self, now: &Now, effects: &mut Vec<Effect>) {
+        let is_working = matches!(self.state(), AgentState::Working { .. });
+        let is_out = |performance: &mut Performance| {
+            let waits = matches!(performance.waiting, Waiting::Proof { .. }) && performance.steps.is_empty();
+            waits && matches!(performance.purpose, Purpose::Nudge { .. })
+        };
+        if is_working && let Some(performance) = self.performance.take_if(is_out) {
+            self.finish(performance, Err(Failure::Unconfirmed), now, effects);
+        }
     }
 
     /// Changes settings of the agent.
@@ -293,6 +358,15 @@ impl Agent {
                     return Progress::Waits;
                 }
                 Waiting::Until(_) => {}
+                Waiting::Proof { what: Expected::Accepted, until, retry, within } => match performance.reaction() {
+                    Reaction::Accepted => {}
+                    Reaction::Refused(status) => return Progress::Done(Err(Failure::Rejected(status))),
+                    Reaction::None if until > now.instant => {
+                        performance.waiting = Waiting::Proof { what: Expected::Accepted, until, retry, within };
+                        return Progress::Waits;
+                    }
+                    Reaction::None => return Progress::Done(Err(Failure::Unconfirmed)),
+                },
                 // What the screen showed before says nothing about what it shows now.
                 Waiting::Proof { what: Expected::Screen(what), .. } if self.driver.shows(&what, screen) => {}
                 Waiting::Proof { what, .. } if performance.proof.is_some() && !matches!(what, Expected::Screen(_)) => {
@@ -338,7 +412,10 @@ impl Agent {
                 None => return Progress::Done(Ok(())),
                 Some(Step::Type(keys)) => effects.push(Effect::Type(keys)),
                 Some(Step::Send(message)) => effects.push(Effect::Say(Say::Message(message))),
-                Some(Step::Call(call)) => effects.push(Effect::Say(Say::Call(call))),
+                Some(Step::Call(call)) => {
+                    performance.called = Some((call.name.clone(), Reaction::None));
+                    effects.push(Effect::Say(Say::Call(call)));
+                }
                 Some(Step::Pause(time)) => performance.waiting = Waiting::Until(now.instant + time),
                 Some(Step::Reply(value)) => {
                     let Purpose::Answer { ask, .. } = &performance.purpose else { continue };
@@ -377,7 +454,8 @@ impl Agent {
                 effects.push(receipt_event(&receipt));
                 reply.map(|reply| reply.send(Ok(Reply::Receipt(receipt))));
             }
-            Purpose::Answer { ask, via, answer, reply } => {
+            Purpose::Answer { ask, reach, answer, reply } => {
+                let via = Via::from(&reach);
                 let told = match outcome {
                     Ok(()) => {
                         self.settle(&ask.id, &answer, via, now, effects);
@@ -393,6 +471,11 @@ impl Agent {
                         let why = format!("the agent no longer waits for an answer to {}; nothing was sent", ask.id);
                         Err(Error::new(ErrorCode::NoPrompt, why))
                     }
+                    Err(Failure::Rejected(Some(404))) => {
+                        self.unsettled(&ask.id, "it was answered elsewhere", now, effects);
+                        let why = format!("{} was answered already, or the agent moved on", ask.id);
+                        Err(Error::new(ErrorCode::AlreadyAnswered, why))
+                    }
                     Err(failure) => {
                         let why = match failure {
                             Failure::Unconfirmed | Failure::Gone => {
@@ -403,6 +486,7 @@ impl Agent {
                                     .to_owned()
                             }
                             Failure::Refused(why) => format!("was answered, and the agent refuses: {why}"),
+                            Failure::Rejected(_) => "was answered, and the agent's server does not take it".to_owned(),
                         };
                         self.unsettled(&ask.id, "it is not to be seen any more, and was not answered", now, effects);
                         Err(Error::new(ErrorCode::Unconfirmed, format!("{} {why}; look at its state", ask.id)))
@@ -413,7 +497,7 @@ impl Agent {
             Purpose::Interrupt { reply } | Purpose::Configure { reply } => {
                 let before = if proven > 0 { "; what was sent before it is done" } else { "" };
                 let failed = |failure| match failure {
-                    Failure::Unconfirmed | Failure::NotShown | Failure::Gone => {
+                    Failure::Unconfirmed | Failure::NotShown | Failure::Gone | Failure::Rejected(_) => {
                         let why = format!("it was sent, and nothing shows that the agent took it{before}");
                         Error::new(ErrorCode::Unconfirmed, why)
                     }
@@ -440,6 +524,7 @@ fn reason(outcome: &Result<(), Failure>, prompt: Option<&str>, text: &str) -> Op
     match (outcome, prompt) {
         (Err(Failure::Unconfirmed | Failure::Gone), _) => Some("unconfirmed".to_owned()),
         (Err(Failure::NotShown), _) => Some("not_shown".to_owned()),
+        (Err(Failure::Rejected(_)), _) => Some("refused".to_owned()),
         (Err(Failure::Refused(_)), _) => Some("refused".to_owned()),
         (Ok(()), Some(prompt)) if !same_text(prompt, text) => {
             Some("the agent took it together with what was in its input, or changed".to_owned())

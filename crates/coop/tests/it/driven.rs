@@ -68,6 +68,8 @@ enum SetUp {
 pub(crate) struct Agent {
     pub(crate) sidecar: Sidecar,
     pub(crate) work: PathBuf,
+    /// Whether there is nothing but its screen to go by.
+    pub(crate) has_only_its_screen: bool,
     events: Receiver<Value>,
     /// What came and was not asked for, for the message of a failure.
     past: VecDeque<String>,
@@ -75,13 +77,13 @@ pub(crate) struct Agent {
 }
 
 /// A model server, killed when dropped.
-struct Model {
+pub(crate) struct Model {
     child: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Model {
-    fn start(home: &Path) -> Self {
+    pub(crate) fn start(home: &Path) -> Self {
         let mut child = coop(home).args(["sim", "model"]).stdout(Stdio::piped()).spawn().expect("it runs");
         let mut url = String::new();
         BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut url).expect("it says where it is");
@@ -161,8 +163,13 @@ impl Agent {
             }
             prepare(command, url).env("XDG_STATE_HOME", work.join(".state")).current_dir(&work)
         });
+        Self::of(sidecar, work, model)
+    }
+
+    /// Follows an agent that runs, in this folder.
+    pub(crate) fn of(sidecar: Sidecar, work: PathBuf, model: Option<Model>) -> Self {
         let events = follow(&sidecar.socket());
-        Self { sidecar, work, events, past: VecDeque::new(), model }
+        Self { sidecar, work, has_only_its_screen: false, events, past: VecDeque::new(), model }
     }
 
     /// Waits for the next event that is like this.
@@ -193,12 +200,12 @@ impl Agent {
         }
         assert_eq!(found, name, "{change:#} after {:#?}", self.past);
         let source = change["evidence"]["source"].as_str().unwrap_or_default();
-        let is_strong = matches!(source, "control" | "hook" | "session_log");
+        let is_strong = matches!(source, "control" | "hook" | "session_log" | "stdout");
         // Only what has no better way is taken from the screen, and only the system knows of an end.
         let may_be_weak = match found.as_str() {
             "waiting" => source == "screen" && change["ask"]["channel"] == "keys",
             "exited" => source == "process",
-            _ => false,
+            _ => self.has_only_its_screen && source == "screen",
         };
         assert!(is_strong || may_be_weak, "{change:#}");
         change
