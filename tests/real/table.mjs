@@ -9,20 +9,23 @@ const CASES = [
   'idle', 'working', 'permission denied', 'permission allowed', 'question', 'interrupt', 'error and recovery', 'resume', 'exit',
 ];
 /** Other words for the same case. */
-const ALSO = { 'api error and recovery': 'error and recovery', 'shutdown': 'exit', 'denied': 'permission denied', 'allowed': 'permission allowed' };
+const ALSO = { 'API error and recovery': 'error and recovery', 'shutdown leaves no process': 'exit' };
 const ROWS = [
   'claude pty', 'claude pipe', 'codex pty', 'codex pipe', 'opencode pty', 'opencode server', 'opencode acp', 'gemini acp',
 ];
 /** Cells that cannot be, and why. */
-const NONE = {};
+const NONE = {
+  'opencode acp|question': 'ACP 1 has no questions',
+  'gemini acp|question': 'ACP 1 has no questions',
+};
 
 const times = new Map();
 for (const line of readFileSync(process.argv[2], 'utf8').split('\n')) {
   const [word, agent, runtime, name, ms] = line.split('\t');
-  if (!word.endsWith('CASE') || agent?.startsWith('sim ')) continue;
+  if (!word.endsWith('CASE') || /\bsim\b/.test(agent)) continue;
   times.set(`${agent} ${runtime}|${ALSO[name] ?? name}`, ms);
 }
-const cell = (row, name) => times.get(`${row}|${name}`) ?? (NONE[`${row}|${name}`] ? '–' : 'MISSING');
+const cell = (row, name) => (NONE[`${row}|${name}`] ? '–' : times.get(`${row}|${name}`) ?? 'MISSING');
 const rows = [...new Set([...ROWS, ...[...times.keys()].map((key) => key.split('|')[0])])];
 const table = [['', ...CASES], ...rows.map((row) => [row, ...CASES.map((name) => cell(row, name))])];
 const widths = table[0].map((_, column) => Math.max(...table.map((row) => row[column].length)));

@@ -112,7 +112,7 @@ fn the_list(which: &Which, runtime: Runtime) {
 
 /// Prints how long it took from a cause to the state that it led to.
 #[expect(clippy::print_stdout, reason = "a table is made of these lines")]
-fn tell(which: &Which, runtime: Runtime, case: &str, since: Instant) {
+pub(crate) fn tell(which: &Which, runtime: Runtime, case: &str, since: Instant) {
     let agent = match which {
         Which::Scripted => "sim claude",
         Which::Real(_) => "claude",
