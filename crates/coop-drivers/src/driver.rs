@@ -126,6 +126,8 @@ pub struct Launch {
     pub hook_command: String,
     /// A folder that is ours and private, for files.
     pub folder: String,
+    /// Whether nobody but root can write to that folder or one above it.
+    pub is_roots: bool,
     /// A folder for a configuration of the agent's own, which outlives it; set if it is to have one, without dialogs.
     pub isolated: Option<String>,
     /// Settings that the caller wants merged into the agent's own.
@@ -220,7 +222,7 @@ pub enum Link {
     Pipe,
     /// Messages over a WebSocket on a Unix socket.
     Socket {
-        /// Where it is, or will be.
+        /// Where it is, or will be. If a part of its name is not known it is `*`, which means the first of those there are.
         path: String,
     },
     /// Calls over HTTP on loopback, and a stream of events.
@@ -431,6 +433,13 @@ pub enum OnScreen {
         number: char,
         /// Whether it is.
         ticked: bool,
+    },
+    /// Each of these stands in a row, with single blanks, at or below the last row that has something.
+    Rows {
+        /// What stands there.
+        rows: Vec<String>,
+        /// Where to begin.
+        below: String,
     },
 }
 

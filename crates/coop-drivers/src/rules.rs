@@ -26,19 +26,41 @@ pub enum RuleError {
     /// It has a pattern that is none.
     #[error("a pattern of the screen rules is wrong: {0}")]
     Pattern(#[from] regex::Error),
+    /// It says nothing of where a dialog ends.
+    #[error("the screen rules need a \"hint\" below a dialog that has no \"frame\"")]
+    NoEnd,
 }
 
 /// What an agent's screen says.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    title_working: Option<Regex>,
+    titles: Vec<(TitleSays, Regex)>,
     prompt: Option<Regex>,
     working: Option<Regex>,
     error: Option<Regex>,
-    /// How options and what stands below them look; without it there are no dialogs.
-    dialog: Option<(Regex, Regex)>,
+    /// How dialogs look; without it there are none.
+    dialog: Option<DialogRule>,
     asks: Vec<(AskKind, Regex)>,
     options: Vec<(OptionKind, Regex)>,
+}
+
+/// What a title says of the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TitleSays {
+    Working,
+    Idle,
+    /// It waits for somebody to decide.
+    Waiting,
+}
+
+/// What a dialog looks like.
+#[derive(Clone, Debug)]
+struct DialogRule {
+    option: Regex,
+    /// What stands below the options.
+    hint: Option<Regex>,
+    /// Whether it is drawn in a frame.
+    framed: bool,
 }
 
 #[derive(Deserialize)]
@@ -63,6 +85,8 @@ struct File {
 #[serde(default, deny_unknown_fields)]
 struct Title {
     working: Option<String>,
+    idle: Option<String>,
+    waiting: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -78,6 +102,7 @@ struct Marks {
 struct DialogMarks {
     option: Option<String>,
     hint: Option<String>,
+    frame: bool,
 }
 
 #[derive(Deserialize)]
@@ -104,12 +129,25 @@ impl Rules {
             return Err(RuleError::Version { found: file.version });
         }
         let pattern = |text: Option<String>| text.map(|text| Regex::new(&text)).transpose();
+        let titles = [
+            (TitleSays::Working, file.title.working),
+            (TitleSays::Idle, file.title.idle),
+            (TitleSays::Waiting, file.title.waiting),
+        ];
+        let DialogMarks { option, hint, frame } = file.dialog;
+        if option.is_some() && hint.is_none() && !frame {
+            return Err(RuleError::NoEnd);
+        }
+        let hint = pattern(hint)?;
         Ok(Self {
-            title_working: pattern(file.title.working)?,
+            titles: titles
+                .into_iter()
+                .filter_map(|(says, text)| Some(Regex::new(&text?).map(|pattern| (says, pattern))))
+                .collect::<Result<_, _>>()?,
             prompt: pattern(file.screen.prompt)?,
             working: pattern(file.screen.working)?,
             error: pattern(file.screen.error)?,
-            dialog: pattern(file.dialog.option)?.zip(pattern(file.dialog.hint)?),
+            dialog: pattern(option)?.map(|option| DialogRule { option, hint, framed: frame }),
             asks: file
                 .ask
                 .into_iter()
@@ -125,7 +163,13 @@ impl Rules {
 
     /// Tells whether a title shows that the agent works; nothing if titles say nothing.
     pub(crate) fn title_works(&self, title: &str) -> Option<bool> {
-        self.title_working.as_ref().map(|pattern| pattern.is_match(title))
+        let working = self.titles.iter().find(|(says, _)| *says == TitleSays::Working);
+        working.map(|(_, pattern)| pattern.is_match(title))
+    }
+
+    /// Returns what a title says; nothing if it says nothing.
+    pub(crate) fn title(&self, title: &str) -> Option<TitleSays> {
+        self.titles.iter().find(|(_, pattern)| pattern.is_match(title)).map(|(says, _)| *says)
     }
 
     /// Tells whether a screen shows that the agent works.
@@ -148,6 +192,14 @@ impl Rules {
 /// Returns the rows of a screen.
 pub(crate) fn rows(screen: &Screen) -> Vec<String> {
     screen.lines.iter().map(|line| line.plain().to_owned()).collect()
+}
+
+/// Tells whether each of these stands in a row, with single blanks, at or below the last row that has something.
+pub(crate) fn shows_rows(screen: &Screen, wanted: &[String], below: &str) -> bool {
+    let single_blanks = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<_> = screen.lines.iter().map(|line| single_blanks(line.plain())).collect();
+    let Some(from) = lines.iter().rposition(|line| line.contains(below)) else { return false };
+    wanted.iter().all(|wanted| lines[from..].iter().any(|line| line.contains(&single_blanks(wanted))))
 }
 
 /// Tells whether a row is a line across the screen.

@@ -1,12 +1,12 @@
 //! A program nobody knows, with rules of what its screen looks like: its state is read off the screen, and nothing is
 //! ever typed for it.
 
-use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, Fault, FaultKind, Screen};
+use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, Fault, FaultKind, Screen, TurnOutcome};
 use serde_json::Value;
 
 use crate::driver::{Driver, Launch, Link, Observation, Refusal, Runtime, Setup, SetupError, Step, StopReply, View};
 use crate::registry::Known;
-use crate::rules::{Rules, rows};
+use crate::rules::{Rules, TitleSays, rows};
 use crate::{Meaning, Reach, Signal, StartSource};
 
 /// What is known of a program nobody knows.
@@ -63,9 +63,13 @@ impl Driver for Unknown {
     fn observe(&mut self, seen: &Observation<'_>, _: u64) -> Vec<Signal> {
         match seen {
             Observation::Screen(screen) => vec![self.observe_screen(screen)],
-            Observation::Title(title) if self.rules.title_works(title) == Some(true) => {
-                let detail = format!("the title is {title:?}");
-                vec![Signal::new(EvidenceSource::Title, detail, Meaning::Working { tool: None })]
+            Observation::Title(title) => {
+                let meaning = match self.rules.title(title) {
+                    Some(TitleSays::Working) => Meaning::Working { tool: None },
+                    Some(TitleSays::Idle) => Meaning::Idle(TurnOutcome::Completed),
+                    Some(TitleSays::Waiting) | None => return Vec::new(),
+                };
+                vec![Signal::new(EvidenceSource::Title, format!("the title is {title:?}"), meaning)]
             }
             _ => Vec::new(),
         }

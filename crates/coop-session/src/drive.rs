@@ -45,7 +45,7 @@ impl Session {
     }
 
     /// Begins to follow the agent that was just started.
-    pub(crate) fn begin_agent(&mut self, prepared: Prepared) {
+    pub(crate) fn begin_agent(&mut self, prepared: Prepared, since: SystemTime) {
         let Some(driven) = &self.options.driven else { return };
         let transcript = prepared.watch.iter().find_map(|watch| match watch {
             Watch::Log { path } => Some(path.clone()),
@@ -53,7 +53,7 @@ impl Session {
         });
         let now = self.now();
         let (seen, files) = mpsc::channel(SEEN);
-        self.log_paths = Some(watch::start(prepared.watch, now.wall, seen));
+        self.log_paths = Some(watch::start(prepared.watch, since, seen));
         self.files = files;
         self.hook_token = prepared.hook_token;
         let (grace, stop) = (driven.idle_grace, driven.stop.clone());
@@ -373,6 +373,10 @@ fn needed(request: &Request) -> Option<Capability> {
 fn read_transcript(path: Option<String>, reply: ReplyTo) {
     tokio::task::spawn_blocking(move || {
         let none = || Error::new(ErrorCode::NotReady, "there is no conversation yet");
+        let whole = |path: String| match watch::resolve(path.as_ref()) {
+            Some(found) => found.to_string_lossy().into_owned(),
+            None => path,
+        };
         let read = |path: String| match fs::metadata(&path) {
             Ok(found) if found.len() > MAX_TRANSCRIPT => {
                 Err(Error::internal(format!("the conversation has {} bytes; read it at {path}", found.len())))
@@ -383,6 +387,6 @@ fn read_transcript(path: Option<String>, reply: ReplyTo) {
                 Err(error) => Err(Error::internal(format!("cannot read the conversation at {path}: {error}"))),
             },
         };
-        let _ = reply.send(path.ok_or_else(none).and_then(read));
+        let _ = reply.send(path.map(whole).ok_or_else(none).and_then(read));
     });
 }

@@ -223,7 +223,12 @@ impl Tail {
     }
 
     fn read_block(&mut self) -> io::Result<usize> {
+        if let Some(found) = resolve(&self.path) {
+            self.path = found;
+        }
         let found = fs::metadata(&self.path)?;
+        // What was made after the start has nothing from before, whether its lines say when they were written or not.
+        self.first &= found.created().map_or(true, |born| born < self.since);
         let same = self.file.as_ref().is_some_and(|(_, inode)| *inode == found.ino()) && found.len() >= self.offset;
         if !same {
             self.file = Some((File::open(&self.path)?, found.ino()));
@@ -260,6 +265,15 @@ impl Tail {
         let written = line["timestamp"].as_str().and_then(|time| humantime::parse_rfc3339(time).ok());
         self.first && written.is_none_or(|written| written < self.since)
     }
+}
+
+/// Returns the file that a path with a `*` in its name means, once it is there: the first by name.
+pub(crate) fn resolve(path: &Path) -> Option<PathBuf> {
+    let (start, end) = path.file_name()?.to_str()?.split_once('*')?;
+    let entries = fs::read_dir(path.parent()?).ok()?.flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let fits = |name: &String| name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end);
+    names.filter(fits).min().map(|name| path.with_file_name(name))
 }
 
 /// A folder with a small file for each process.
@@ -361,6 +375,25 @@ mod tests {
         paths.send(one.clone()).await.expect("it watches");
         append(&one, "{\"n\":4}\n");
         assert_eq!(line(&mut seen).await.0, 4);
+    }
+
+    #[tokio::test]
+    async fn a_name_may_be_known_in_part() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (sender, mut seen) = mpsc::channel(64);
+        let path = folder.path().join("chats/session-*-abc.jsonl");
+        let watch = Watch::Log { path: path.to_str().expect("text").to_owned() };
+        let _paths = start(vec![watch], SystemTime::now(), sender);
+        tokio::task::yield_now().await;
+        fs::create_dir(folder.path().join("chats")).expect("made");
+        append(&folder.path().join("chats/session-1-abd.jsonl"), "{\"n\":1}\n");
+        append(&folder.path().join("chats/session-2-abc.jsonl"), "{\"n\":2}\n");
+        assert_eq!(line(&mut seen).await, (2, false));
+        append(&folder.path().join("chats/session-1-abc.jsonl"), "{\"n\":3}\n");
+        append(&folder.path().join("chats/session-2-abc.jsonl"), "{\"n\":4}\n");
+        assert_eq!(line(&mut seen).await, (4, false));
+        assert_eq!(resolve(&path), Some(folder.path().join("chats/session-1-abc.jsonl")));
+        assert_eq!(resolve(&folder.path().join("chats")), None);
     }
 
     #[tokio::test]

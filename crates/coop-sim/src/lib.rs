@@ -3,5 +3,6 @@
 pub mod acp;
 pub mod claude;
 pub mod codex;
+pub mod gemini;
 pub mod model;
 pub mod opencode;

@@ -272,6 +272,13 @@ pub(crate) enum Simulated {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         args: Vec<OsString>,
     },
+    /// A scripted agent with the manners of Gemini CLI; takes its options
+    #[command(disable_help_flag = true)]
+    Gemini {
+        /// What Gemini CLI takes
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<OsString>,
+    },
     /// A model server on loopback that says what a script, or the prompt itself, tells it to
     Model {
         /// Port to listen on; 0 picks a free one and prints it

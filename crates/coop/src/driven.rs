@@ -2,10 +2,10 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, mpsc};
@@ -182,6 +182,7 @@ fn launch(
         home,
         hook_command: format!("{} hook", quoted(&text(&program)?)),
         folder: text(folder)?,
+        is_roots: only_root_writes(folder),
         settings,
         resume: options.resume.clone(),
         allowed: options.allowed(),
@@ -305,6 +306,9 @@ fn folder_name(folder: &Path) -> String {
 /// Writes a file that only this user can read. Whoever reads it meanwhile sees all of it or what was there before.
 fn write_private(file: &FileToWrite) -> io::Result<()> {
     let path = Path::new(&file.path);
+    if let Some(folder) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
     let content = match file.existing {
         Existing::Replaced => file.content.clone(),
         Existing::Merged => merged(fs::read(path).ok(), &file.content)?,
@@ -335,6 +339,15 @@ fn merge(into: &mut Value, from: Value) {
         }
         (into, from) => *into = from,
     }
+}
+
+/// Tells whether nobody but root can write to a folder or to one above it.
+fn only_root_writes(folder: &Path) -> bool {
+    let is_roots = |folder: &Path| {
+        let found = fs::symlink_metadata(folder);
+        found.is_ok_and(|found| found.is_dir() && found.uid() == 0 && found.mode() & 0o022 == 0)
+    };
+    folder.ancestors().all(is_roots)
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {

@@ -4,7 +4,7 @@ use agent_client_protocol_schema::{Error, ErrorCode};
 use coop_api::{Fault, FaultKind};
 use serde_json::Value;
 
-use crate::claude::fault as by_words;
+use crate::fault as by_words;
 
 /// What the model's servers say when something is wrong.
 const STATUSES: [u16; 12] = [400, 401, 403, 404, 413, 422, 429, 500, 502, 503, 504, 529];

@@ -3,9 +3,9 @@
 use coop_api::{EvidenceSource, TurnOutcome};
 use serde_json::Value;
 
-use super::{ASKING, Claude, Compaction, answer, content, fault};
+use super::{ASKING, Claude, Compaction, answer, content};
 use crate::driver::Runtime;
-use crate::{Meaning, Reach, Signal, StartSource};
+use crate::{Meaning, Reach, Signal, StartSource, fault};
 
 impl Claude {
     pub(super) fn observe_hook(&mut self, event: &str, payload: &Value, at: u64) -> Vec<Signal> {

@@ -6,16 +6,14 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use coop_api::{Line, Screen};
 
 use crate::driver::{Expected, OnScreen, Refusal, Retry, Step};
+use crate::keys::{self, ENTER, SHOWN_WITHIN, is_blank, paste, plain, shown, without_blanks};
 use crate::rules::is_rule;
 
 /// The largest gap after a paste that any agent needed was 100 ms.
 pub(super) const AFTER_PASTE: Duration = Duration::from_millis(150);
-/// How long the screen may take to show what was typed.
-pub(super) const SHOWN_WITHIN: Duration = Duration::from_secs(3);
 /// How long a message may take to show in a hook before Enter is pressed once more.
 const SUBMITTED_WITHIN: Duration = Duration::from_secs(3);
 /// What a long paste may take beside that, for each 64 KiB.
@@ -31,7 +29,6 @@ const ENOUGH: usize = 200;
 const BEGINS_ANEW: [&str; 2] = ["/clear", "/compact"];
 /// Clears a line to its start and joins it to the one above.
 const CLEAR_LINE: &[u8] = b"\x15\x7f";
-pub(super) const ENTER: Bytes = Bytes::from_static(b"\r");
 
 /// Returns how a message is typed. What we know to be a message of ours is cleared first, as one that an interrupt has put
 /// back into the input; what a person has typed there is left alone, and the message refused.
@@ -52,9 +49,7 @@ pub(super) fn deliver(text: &str, screen: &Screen, ours: &[&str]) -> Result<Vec<
     }
     if !typed.is_empty() {
         if !ours.iter().any(|message| is_same(&typed, &plain(message))) {
-            let why =
-                format!("somebody has typed {:?} into the agent's input; send or clear that first", typed.join("\n"));
-            return Err(Refusal::Occupied(why));
+            return Err(keys::occupied(&typed));
         }
         steps.push(Step::Type(CLEAR_LINE.repeat(typed.len()).into()));
         steps.push(shown(OnScreen::InputEmpty));
@@ -71,11 +66,6 @@ pub(super) fn deliver(text: &str, screen: &Screen, ours: &[&str]) -> Result<Vec<
         Step::Expect { what, within: SUBMITTED_WITHIN + more, retry: Some(retry) },
     ]);
     Ok(steps)
-}
-
-/// Returns the step that waits for the screen to show something.
-pub(super) fn shown(what: OnScreen) -> Step {
-    Step::Expect { what: Expected::Screen(what), within: SHOWN_WITHIN, retry: None }
 }
 
 /// Returns what is in the agent's input, line by line: between two rules at the bottom, after its mark. Faint text is
@@ -137,10 +127,6 @@ fn is_short_form(typed: &str, message: &str) -> bool {
     }
 }
 
-fn without_blanks(text: &str) -> String {
-    text.chars().filter(|c| !c.is_whitespace()).collect()
-}
-
 /// Tells whether the agent takes a message for a command of its own.
 fn is_command(text: &str) -> bool {
     plain(text).starts_with('/')
@@ -153,24 +139,4 @@ fn message(text: &str) -> String {
     let ends_in_name = text.rsplit(char::is_whitespace).next().is_some_and(|word| word.contains('@'));
     let after = if ends_in_name { " " } else { "" };
     format!("{before}{text}{after}")
-}
-
-/// Returns text as a paste, without anything that could end the paste or act by itself.
-pub(super) fn paste(text: &str) -> Bytes {
-    let mut bytes = Vec::with_capacity(text.len() + 12);
-    bytes.extend_from_slice(b"\x1b[200~");
-    bytes.extend_from_slice(plain(text).as_bytes());
-    bytes.extend_from_slice(b"\x1b[201~");
-    bytes.into()
-}
-
-/// Returns text with one kind of line end and no control characters.
-fn plain(text: &str) -> String {
-    let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
-}
-
-/// Tells whether nothing of a text would be seen.
-pub(super) fn is_blank(text: &str) -> bool {
-    plain(text).trim().is_empty()
 }

@@ -8,18 +8,16 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind, Question};
+use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind};
 
-use super::answer::taken;
-use super::input::{AFTER_PASTE, ENTER, is_blank, paste, shown};
-use crate::driver::{Expected, Label, OnScreen, Refusal, Step};
+use super::input::AFTER_PASTE;
+use crate::driver::{Label, OnScreen, Refusal, Step};
+use crate::keys::{ENTER, ESCAPE, is_blank, numbered, of_kind, paste, shown, taken};
 use crate::rules::{Dialog, Row};
 use crate::{AskDraft, Reach};
 
 /// How long a dialog may take from being drawn to taking keys.
 const DRAWN: Duration = Duration::from_millis(150);
-const INTERRUPTED_WITHIN: Duration = Duration::from_secs(5);
-const ESCAPE: Bytes = Bytes::from_static(b"\x1b");
 const TAB: Bytes = Bytes::from_static(b"\t");
 const UP: Bytes = Bytes::from_static(b"\x1b[A");
 const DOWN: Bytes = Bytes::from_static(b"\x1b[B");
@@ -54,34 +52,6 @@ enum Choice<'a> {
     Field { option: &'a AskOption, opened: &'static str, text: &'a str },
     /// A no with a reason.
     Amended { option: &'a AskOption, text: &'a str },
-}
-
-/// Returns the ask for a dialog on the screen.
-pub(super) fn draft(dialog: &Dialog) -> AskDraft {
-    let question = || dialog.heading.iter().rev().find(|line| line.ends_with('?'));
-    let preview = match dialog.kind {
-        // What is trusted says more than that it is asked.
-        AskKind::Setup => dialog.heading.iter().find(|line| line.starts_with(['/', '~'])).or_else(question),
-        AskKind::Permission | AskKind::Plan | AskKind::Question => question(),
-    };
-    let preview = preview.or(dialog.heading.first()).cloned().unwrap_or_default();
-    let options = dialog.ask_options();
-    let question = dialog.is_multi_select().then(|| Question {
-        question: preview.clone(),
-        header: None,
-        options: options.clone(),
-        multi_select: true,
-    });
-    AskDraft {
-        kind: dialog.kind,
-        tool: None,
-        input: None,
-        preview,
-        questions: question.into_iter().collect(),
-        options,
-        screen_lines: dialog.heading.clone(),
-        reach: Reach::Keys,
-    }
 }
 
 /// Returns the ask for a dialog that a command has opened: of any form, and Escape closes it.
@@ -161,19 +131,8 @@ fn choose<'a>(ask: &'a Ask, answer: &'a Answer, now: &Shown) -> Result<Choice<'a
         let why = "this ask can only be answered by keys: give one of \"accept\", \"option\", \"options\" or \"text\"";
         return Err(Refusal::BadRequest(why.into()));
     }
-    let of_kind = |kind: OptionKind| {
-        let mut found = offered.iter().filter(|option| option.kind == kind);
-        match (found.next(), found.next()) {
-            (Some(only), None) => Ok(only),
-            _ => Err(Refusal::NoSuchOption(format!("the screen does not show one option that means {kind:?}"))),
-        }
-    };
-    let numbered = |number: u32| {
-        let at = (number as usize).checked_sub(1);
-        at.and_then(|at| offered.get(at)).ok_or_else(|| {
-            Refusal::NoSuchOption(format!("there is no option {number}; the screen shows {}", offered.len()))
-        })
-    };
+    let of_kind = |kind: OptionKind| of_kind(offered, kind);
+    let numbered = |number: u32| numbered(offered, number);
     let can_be_ticked = |option: &AskOption| {
         let row = now.rows.iter().rfind(|row| row.number == number(option));
         row.is_some_and(|row| row.ticked.is_some()) && !option.label.starts_with(FREE_TEXT)
@@ -289,9 +248,4 @@ pub(super) fn is_called(label: &str, expected: &Label) -> bool {
         Label::Begins(start) => label.starts_with(start.as_str()),
         Label::Other(start) => !label.starts_with(start.as_str()),
     }
-}
-
-pub(super) fn interrupt() -> Vec<Step> {
-    let idle = Step::Expect { what: Expected::Idle, within: INTERRUPTED_WITHIN, retry: None };
-    vec![Step::Type(ESCAPE), idle]
 }

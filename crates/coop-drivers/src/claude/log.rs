@@ -3,9 +3,9 @@
 use coop_api::{EvidenceSource, TurnOutcome};
 use serde_json::Value;
 
-use super::{Claude, Compaction, content, fault};
+use super::{Claude, Compaction, content};
 use crate::driver::Runtime;
-use crate::{Meaning, Signal};
+use crate::{Meaning, Signal, fault};
 
 const INTERRUPTED: &str = "[Request interrupted by user";
 const SENT_BACK: &str = "Stop hook feedback:";

@@ -7,8 +7,7 @@
 mod answer;
 mod behind;
 mod content;
-pub(crate) mod fault;
-mod hooks;
+pub(crate) mod hooks;
 mod input;
 mod keys;
 mod log;
@@ -261,7 +260,7 @@ impl Driver for Claude {
 
     fn interrupt(&self, view: &View<'_>) -> Vec<Step> {
         match view.runtime {
-            Runtime::Pty | Runtime::Server => keys::interrupt(),
+            Runtime::Pty | Runtime::Server => crate::keys::interrupt(),
             Runtime::Pipe => stream::interrupt(),
         }
     }

@@ -6,7 +6,7 @@ use super::keys::{self, Shown};
 use super::status::DIALOG_OPEN;
 use super::{Claude, input};
 use crate::driver::OnScreen;
-use crate::rules::{Hint, is_rule, rows, told};
+use crate::rules::{Hint, is_rule, rows, shows_rows, told};
 use crate::{AskDraft, Meaning, Signal};
 
 /// How many lines of a dialog without options are told.
@@ -74,7 +74,7 @@ impl Claude {
         let hint = if self.status == "waiting" { Hint::Known } else { Hint::Needed };
         let dialog = self.rules.dialog(rows, hint);
         if self.waiting_for != DIALOG_OPEN {
-            return dialog.as_ref().map(keys::draft);
+            return dialog.as_ref().map(crate::keys::draft);
         }
         // Before it is drawn, with a line above it, there is nothing to tell.
         let top = rows.iter().rposition(|row| is_rule(row))? + 1;
@@ -109,6 +109,7 @@ impl Claude {
                 let rows = numbered();
                 rows.iter().rfind(|row| row.number == *number).is_some_and(|row| row.ticked == Some(*ticked))
             }
+            OnScreen::Rows { rows, below } => shows_rows(screen, rows, below),
         }
     }
 }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::stream;
 use crate::driver::{Existing, FileToWrite, Launch, Link, Runtime, Say, Setup, SetupError, Watch};
+use crate::options::{merge, value_of};
 
 /// Hooks that report and go on.
 const REPORTING: [&str; 12] = [
@@ -225,15 +226,6 @@ fn insert(launch: &Launch, ours: Vec<String>) -> Vec<String> {
     [before.to_vec(), ours, kept].concat()
 }
 
-/// Returns the value of an option.
-pub(super) fn value_of(command: &[String], names: &[&str]) -> Option<String> {
-    command.iter().enumerate().find_map(|(at, arg)| match arg.split_once('=') {
-        Some((name, value)) if names.contains(&name) => Some(value.to_owned()),
-        _ if names.contains(&arg.as_str()) => command.get(at + 1).filter(|next| !next.starts_with('-')).cloned(),
-        _ => None,
-    })
-}
-
 /// Tells whether the command line has a first prompt that begins a turn. A command of the agent's own need not.
 pub(super) fn has_prompt(launch: &Launch) -> bool {
     let mut rest = launch.split().1.iter().map(String::as_str).peekable();
@@ -282,19 +274,6 @@ fn hooks(launch: &Launch) -> Value {
         })
         .collect();
     Value::Object(hooks)
-}
-
-/// Merges objects key by key and joins lists; anything else is replaced.
-fn merge(into: &mut Value, from: &Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (key, value) in from {
-                merge(into.entry(key.clone()).or_insert(Value::Null), value);
-            }
-        }
-        (Value::Array(into), Value::Array(from)) => into.extend(from.iter().cloned()),
-        (into, from) => *into = from.clone(),
-    }
 }
 
 /// Returns the state file of a configuration of our own, by which no dialog comes up.

@@ -16,6 +16,9 @@ const INDENT_TICKED: usize = 2;
 /// What stands before an option where several can be chosen.
 const TICKS: [(&str, bool); 3] = [("[ ]", false), ("[✔]", true), ("[x]", true)];
 
+/// What stands at a list of which not all can be seen.
+const SCROLL: [&str; 2] = ["▲", "▼"];
+
 /// Whether it is known from elsewhere that there is a dialog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hint {
@@ -58,7 +61,12 @@ pub(crate) struct Row {
 impl Rules {
     /// Returns the dialog at the bottom of a screen.
     pub(crate) fn dialog(&self, lines: &[String], hint: Hint) -> Option<Dialog> {
-        let (_, pattern) = self.dialog.as_ref()?;
+        let rule = self.dialog.as_ref()?;
+        if rule.framed {
+            let inside = frame(lines)?;
+            return self.dialog_above(&inside, inside.len());
+        }
+        let pattern = rule.hint.as_ref()?;
         let hinted = lines
             .iter()
             .rposition(|line| pattern.is_match(line))
@@ -127,7 +135,10 @@ impl Rules {
             return None;
         }
         let top = lines[..first].iter().rposition(|line| is_rule(line)).map_or(0, |rule| rule + 1);
-        let heading = told(&lines[top.max(first.saturating_sub(HEADING))..first]);
+        let mut heading = told(&lines[top.max(first.saturating_sub(HEADING))..first]);
+        if self.dialog.as_ref().is_some_and(|rule| rule.framed) {
+            heading = told(&heading.iter().map(|line| unboxed(line).to_owned()).collect::<Vec<_>>());
+        }
         let text = heading.join("\n");
         let kind = self.asks.iter().find(|(_, pattern)| pattern.is_match(&text)).map(|(kind, _)| *kind)?;
         Some(Dialog { kind, heading, options })
@@ -135,15 +146,17 @@ impl Rules {
 
     /// Returns a row's option and the column of its number, which is that of the others.
     fn numbered<'a>(&self, line: &'a str, others: Option<usize>) -> Option<(usize, Captures<'a>)> {
-        let (option, _) = self.dialog.as_ref()?;
-        let found = option.captures(line)?;
+        let found = self.dialog.as_ref()?.option.captures(line)?;
         let column = line[..found.name("number")?.start()].chars().count();
         others.is_none_or(|others| others == column).then_some((column, found))
     }
 
     /// Returns the text of the rows that belong to an option, of those below it.
     fn rest(&self, below: &[String], column: Option<usize>) -> Option<String> {
-        let is_other = |line: &str| line.trim().is_empty() || is_rule(line) || self.numbered(line, column).is_some();
+        let is_other = |line: &str| {
+            let text = line.trim();
+            text.is_empty() || SCROLL.contains(&text) || is_rule(line) || self.numbered(line, column).is_some()
+        };
         let rows: Vec<_> = below.iter().take_while(|line| !is_other(line)).map(|line| line.trim()).collect();
         (!rows.is_empty()).then(|| rows.join(" "))
     }
@@ -183,6 +196,34 @@ pub(crate) fn told(rows: &[String]) -> Vec<String> {
 fn tick(label: &str) -> (Option<bool>, &str) {
     let found = TICKS.iter().find_map(|(mark, ticked)| Some((*ticked, label.strip_prefix(mark)?)));
     found.map_or((None, label), |(ticked, rest)| (Some(ticked), rest.trim_start()))
+}
+
+/// Returns the rows inside the frame that ends a screen. Its top may be off the screen.
+fn frame(lines: &[String]) -> Option<Vec<String>> {
+    let bottom = lines.iter().rposition(|line| !line.trim().is_empty())?;
+    let edge = lines[bottom].trim();
+    if !edge.starts_with('╰') || !edge.ends_with('╯') {
+        return None;
+    }
+    let column = indent(&lines[bottom]);
+    let inside = |line: &String| {
+        let mut cells = line.chars().skip(column);
+        (cells.next() == Some('│')).then(|| cells.collect::<String>())
+    };
+    let mut rows: Vec<_> = lines[..bottom].iter().rev().map_while(inside).collect();
+    rows.reverse();
+    for row in &mut rows {
+        let kept = row.trim_end().trim_end_matches('│').trim_end().len();
+        row.truncate(kept);
+    }
+    Some(rows)
+}
+
+/// Returns the text of a row in a frame, without the frame that may be around it in turn.
+fn unboxed(line: &str) -> &str {
+    let bare = line.strip_prefix('│').and_then(|rest| rest.strip_suffix('│')).unwrap_or(line).trim();
+    let is_edge = bare.starts_with(['╭', '╰']) && bare.ends_with(['╮', '╯']);
+    if is_edge || SCROLL.contains(&bare) { "" } else { bare }
 }
 
 /// Returns how far in a row's text begins; a row without text has none.
@@ -232,6 +273,38 @@ mod tests {
         2 AllowAlways Yes, and always allow access to project/ from this project
         3 Reject No
         ");
+    }
+
+    #[test]
+    fn a_framed_dialog_ends_the_screen_and_may_begin_above_it() {
+        let rules = Rules::parse(include_str!("../../rules/gemini.toml")).expect("rules");
+        let seen = |screen: &str| {
+            let lines: Vec<_> = screen.lines().map(str::to_owned).collect();
+            let dialog = rules.dialog(&lines, Hint::Needed);
+            dialog.map(|dialog| (dialog.kind, dialog.heading, dialog.options.len()))
+        };
+        let framed = "\
+╭──────────────────────╮
+│ ? Shell  touch x     │
+│ ╭──────────────────╮ │
+│ │ touch x          │ │
+│ ╰──────────────────╯ │
+│ Allow execution?     │
+│ ● 1. Allow once      │
+│   2. No, not now     │
+╰──────────────────────╯
+";
+        let heading = |rows: &[&str]| rows.iter().map(|row| (*row).to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            seen(framed),
+            Some((AskKind::Permission, heading(&["? Shell  touch x", "touch x", "Allow execution?"]), 2))
+        );
+        assert_eq!(seen(&format!("{framed}\n > \n")), None, "something stands below it");
+        let cut_off = framed.replace("Allow execution?", "Apply this change?  ");
+        let cut_off: Vec<_> = cut_off.lines().skip(4).collect();
+        assert_eq!(seen(&cut_off.join("\n")), Some((AskKind::Permission, heading(&["Apply this change?"]), 2)));
+        let endless = Rules::parse("version = 1\nagent = \"x\"\n[dialog]\noption = '.'");
+        assert!(matches!(endless, Err(super::super::RuleError::NoEnd)));
     }
 
     #[test]

@@ -121,7 +121,7 @@ fn label(seen: &Seen) -> String {
         Seen::Log(line) => format!("{} {}", line["type"], line["payload"]["type"]).replace('"', ""),
         Seen::Link(up) => format!("link {}", if *up { "up" } else { "down" }),
         Seen::Screen(rows) => format!("a screen of {} rows", rows.len()),
-        Seen::Sent(_) | Seen::Status(_) | Seen::Answered { .. } => String::new(),
+        Seen::Title(_) | Seen::Sent(_) | Seen::Status(_) | Seen::Answered { .. } => String::new(),
     }
 }
 

@@ -7,6 +7,7 @@ mod codex;
 mod cuts;
 mod deliver;
 mod dialogs;
+mod gemini;
 mod hooks;
 mod mimic;
 mod opencode;

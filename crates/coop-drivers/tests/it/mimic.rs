@@ -33,6 +33,7 @@ pub(crate) enum Seen {
     /// The link to its server came up, or is down.
     Link(bool),
     Screen(Vec<String>),
+    Title(String),
     /// A message of ours is out.
     Sent(Value),
     /// Somebody answered the control protocol's request.
@@ -105,6 +106,7 @@ impl Mimic {
                 let screen: Screen = screen(rows.iter().map(String::as_str));
                 self.driver.observe(&Observation::Screen(&screen), at)
             }
+            Seen::Title(title) => self.driver.observe(&Observation::Title(title), at),
             Seen::Answered { request } => {
                 self.settle(request);
                 Vec::new()
@@ -159,7 +161,8 @@ impl Mimic {
     fn ask_heard(&mut self, signal: &Signal, draft: &AskDraft) {
         let is_known = self.open.iter().any(|(ask, _)| ask.channel == AskChannel::Structured);
         // The session waits a while for the hook that may report the same.
-        let may_be_reported = self.is_hooked && draft.kind != AskKind::Setup;
+        let is_sight = signal.source == EvidenceSource::Screen;
+        let may_be_reported = is_sight && self.is_hooked && draft.kind != AskKind::Setup;
         if draft.reach == Reach::Keys && (is_known || may_be_reported) {
             return;
         }

@@ -130,6 +130,7 @@ fn label(seen: &Seen) -> String {
         Seen::Status(file) => vec!["status".into(), file["status"].as_str().unwrap_or_default().to_owned()],
         Seen::Link(up) => vec![format!("link {}", if *up { "up" } else { "down" })],
         Seen::Screen(rows) => vec![format!("a screen of {} rows", rows.len())],
+        Seen::Title(title) => vec!["title".into(), clip(title)],
         Seen::Sent(_) => vec!["(sent)".into()],
         Seen::Answered { .. } => vec!["(answered)".into()],
     };
@@ -141,7 +142,7 @@ fn clip(text: &str) -> String {
 }
 
 /// Tells the states that observations lead to.
-fn story(mimic: &mut Mimic, seen: &[(Millis, Seen)]) -> String {
+pub(crate) fn story(mimic: &mut Mimic, seen: &[(Millis, Seen)]) -> String {
     let mut story = String::new();
     for (at, seen) in seen {
         let signals = mimic.see(seen, *at);
@@ -153,7 +154,7 @@ fn story(mimic: &mut Mimic, seen: &[(Millis, Seen)]) -> String {
 }
 
 /// Tells of a screen what is asked on it and which keys would answer that.
-fn dialog(mimic: &Mimic, recording: &Recording) -> String {
+pub(crate) fn dialog(mimic: &Mimic, recording: &Recording) -> String {
     let mut told = String::new();
     let screen = screen(recording.text.lines());
     for (ask, reach) in mimic.asks() {

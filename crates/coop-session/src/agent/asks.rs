@@ -123,6 +123,9 @@ impl Agent {
             return Verdict::Ignored("it is the dialog of what a hook asks");
         }
         if let Some(performance) = self.performance.as_mut().filter(|performance| performance.is_answer()) {
+            if performance.is_filling(draft) {
+                return Verdict::Ignored("it shows what is typed into it");
+            }
             // If nothing is left to be typed it shows that the one before took its answer.
             performance.prove(&[Expected::AskGone], Proof::of(signal));
             self.asks.see(signal, now);
@@ -130,7 +133,8 @@ impl Agent {
         }
         let (replaced, open): (Vec<_>, Vec<_>) = self.asks.open.drain(..).partition(|open| open.reach == Reach::Keys);
         self.asks.open = open;
-        if self.hooked && draft.kind != AskKind::Setup && replaced.is_empty() {
+        let is_sight = signal.source == EvidenceSource::Screen;
+        if is_sight && self.hooked && draft.kind != AskKind::Setup && replaced.is_empty() {
             self.asks.see(signal, now);
             return Verdict::Ignored("a hook may report it yet");
         }

@@ -1,7 +1,7 @@
 //! A child's beginning and end.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use coop_api::{AgentState, Error, EventBody, Lifecycle};
 use coop_term::{Child, Exit, SpawnError, Streams, Target};
@@ -44,6 +44,7 @@ pub(crate) enum AfterStop {
 
 impl Session {
     pub(super) fn spawn(&mut self) -> Result<(), SpawnError> {
+        let since = SystemTime::now();
         let prepared = self.prepare()?;
         let companion = prepared.as_ref().and_then(|prepared| prepared.companion.as_ref());
         let companion = companion.map(Companion::spawn).transpose()?;
@@ -70,7 +71,7 @@ impl Session {
         tracing::info!(pid, epoch = self.epoch.0, "child started");
         self.record(EventBody::Lifecycle(Lifecycle::Started { pid }));
         match prepared {
-            Some(prepared) => self.begin_agent(prepared),
+            Some(prepared) => self.begin_agent(prepared, since),
             None => self.set_state(AgentState::Unknown),
         }
         Ok(())

@@ -24,9 +24,9 @@
 mod args;
 mod config;
 mod engine;
-mod face;
+pub(crate) mod face;
 mod hook;
-mod ids;
+pub(crate) mod ids;
 pub(crate) mod io;
 mod launch;
 mod log;

@@ -200,7 +200,9 @@ impl Agent {
         }
         assert_eq!(found, name, "{change:#} after {:#?}", self.past);
         let source = change["evidence"]["source"].as_str().unwrap_or_default();
-        let is_strong = matches!(source, "control" | "hook" | "session_log" | "stdout");
+        // Gemini says it in its title, which no other does.
+        let is_titled = source == "title" && self.sidecar.lines.iter().any(|line| line == "agent gemini");
+        let is_strong = is_titled || matches!(source, "control" | "hook" | "session_log" | "stdout");
         // Only what has no better way is taken from the screen, and only the system knows of an end.
         let may_be_weak = match found.as_str() {
             "waiting" => source == "screen" && change["ask"]["channel"] == "keys",
