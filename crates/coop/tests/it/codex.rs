@@ -467,7 +467,6 @@ fn without_its_server_codex_is_watched_and_its_dialogs_are_answered_by_digits() 
         let mut place = Place::new();
         place.broken = true;
         let mut agent = place.start(which, "pty", &["--idle-grace", "1"], &[]);
-        agent.has_only_its_screen = true;
         let idle = agent.state("idle");
         assert_eq!(idle["evidence"]["source"], "screen");
         let (status, refused) = agent.post("/api/v1/agent/nudge", &json!({ "message": "hello" }));

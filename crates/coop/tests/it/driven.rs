@@ -68,8 +68,6 @@ enum SetUp {
 pub(crate) struct Agent {
     pub(crate) sidecar: Sidecar,
     pub(crate) work: PathBuf,
-    /// Whether there is nothing but its screen to go by.
-    pub(crate) has_only_its_screen: bool,
     events: Receiver<Value>,
     /// What came and was not asked for, for the message of a failure.
     past: VecDeque<String>,
@@ -169,7 +167,7 @@ impl Agent {
     /// Follows an agent that runs, in this folder.
     pub(crate) fn of(sidecar: Sidecar, work: PathBuf, model: Option<Model>) -> Self {
         let events = follow(&sidecar.socket());
-        Self { sidecar, work, has_only_its_screen: false, events, past: VecDeque::new(), model }
+        Self { sidecar, work, events, past: VecDeque::new(), model }
     }
 
     /// Waits for the next event that is like this.
@@ -200,14 +198,14 @@ impl Agent {
         }
         assert_eq!(found, name, "{change:#} after {:#?}", self.past);
         let source = change["evidence"]["source"].as_str().unwrap_or_default();
-        // Gemini says it in its title, which no other does.
-        let is_titled = source == "title" && self.sidecar.lines.iter().any(|line| line == "agent gemini");
-        let is_strong = is_titled || matches!(source, "control" | "hook" | "session_log" | "stdout");
+        // Others than Claude Code have states that nothing better tells.
+        let is_claude = self.sidecar.lines.iter().any(|line| line == "agent claude");
+        let is_strong = matches!(source, "control" | "hook" | "session_log") || !is_claude && source != "none";
         // Only what has no better way is taken from the screen, and only the system knows of an end.
         let may_be_weak = match found.as_str() {
             "waiting" => source == "screen" && change["ask"]["channel"] == "keys",
             "exited" => source == "process",
-            _ => self.has_only_its_screen && source == "screen",
+            _ => false,
         };
         assert!(is_strong || may_be_weak, "{change:#}");
         change
