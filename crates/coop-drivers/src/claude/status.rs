@@ -77,6 +77,8 @@ impl Claude {
                 signals.push(signal(Meaning::Working { tool: None }));
             }
             // After a dialog that a command opened it is at its prompt, whatever was before.
+            // One from before the last ask says nothing about it.
+            "idle" if updated_at < self.asked_at => {}
             "idle" if self.may_be_idle() && (!self.gave_up || had_dialog) => {
                 let outcome = if self.busy { TurnOutcome::Interrupted } else { TurnOutcome::Completed };
                 if std::mem::take(&mut self.busy) {

@@ -57,6 +57,17 @@ fn a_turn_is_over_when_all_hooks_have_let_it_end() {
     assert_eq!(mimic.describe(), "idle");
 }
 
+#[test]
+fn an_old_idleness_does_not_take_back_a_new_ask() {
+    let mut mimic = working();
+    mimic.see(&hook("Stop", json!({})), 20_000);
+    mimic.see(&hook("PermissionRequest", json!({ "tool_name": "Bash", "tool_input": { "command": "ls" } })), 22_000);
+    mimic.see(&status("idle", 21_000), 22_100);
+    assert_eq!(mimic.describe(), "permission ask-1: ls");
+    mimic.see(&status("idle", 23_000), 23_000);
+    assert_eq!(mimic.describe(), "idle");
+}
+
 /// What is run with `!` may be over before the status file has told of it.
 #[test]
 fn where_no_work_was_told_its_end_is_that_of_the_hook() {

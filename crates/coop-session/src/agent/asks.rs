@@ -123,6 +123,9 @@ impl Agent {
             return Verdict::Ignored("it is the dialog of what a hook asks");
         }
         if let Some(performance) = self.performance.as_mut().filter(|performance| performance.is_answer()) {
+            if performance.is_filling(draft) {
+                return Verdict::Ignored("it shows what is typed into it");
+            }
             // If nothing is left to be typed it shows that the one before took its answer.
             performance.prove(&[Expected::AskGone], Proof::of(signal));
             self.asks.see(signal, now);

@@ -7,7 +7,7 @@ use coop_api::{
     AgentState, Answered, Ask, AskId, AskKind, Error, ErrorCode, EvidenceSource, NudgeId, Receipt, Reply, Screen,
     WriterId,
 };
-use coop_drivers::{Expected, Meaning, OnScreen, Reach, Retry, Say, Signal, Step, View};
+use coop_drivers::{AskDraft, Expected, Meaning, OnScreen, Reach, Retry, Say, Signal, Step, View};
 
 use super::nudges::receipt_event;
 use super::{Agent, Effect, Now, ReplyTo};
@@ -167,6 +167,16 @@ impl Performance {
 
     fn reaction(&self) -> Reaction {
         self.called.as_ref().map_or(Reaction::None, |(_, reaction)| *reaction)
+    }
+
+    /// Tells whether a dialog is the one that is being answered, with one of its options filled in.
+    pub(super) fn is_filling(&self, draft: &AskDraft) -> bool {
+        let Purpose::Answer { ask, .. } = &self.purpose else { return false };
+        let labels = draft.options.iter().zip(&ask.options).filter(|(now, then)| now.label != then.label);
+        draft.kind == ask.kind
+            && draft.screen_lines == ask.screen_lines
+            && draft.options.len() == ask.options.len()
+            && labels.count() == 1
     }
 
     pub(super) fn is_answer(&self) -> bool {
@@ -467,14 +477,14 @@ impl Agent {
                             confirmed_by,
                         }))
                     }
+                    Err(Failure::Gone) => {
+                        let why = format!("the agent no longer waits for an answer to {}; nothing was sent", ask.id);
+                        Err(Error::new(ErrorCode::NoPrompt, why))
+                    }
                     Err(Failure::Rejected(Some(404))) => {
                         self.unsettled(&ask.id, "it was answered elsewhere", now, effects);
                         let why = format!("{} was answered already, or the agent moved on", ask.id);
                         Err(Error::new(ErrorCode::AlreadyAnswered, why))
-                    }
-                    Err(Failure::Gone) => {
-                        let why = format!("the agent no longer waits for an answer to {}; nothing was sent", ask.id);
-                        Err(Error::new(ErrorCode::NoPrompt, why))
                     }
                     Err(failure) => {
                         let why = match failure {

@@ -108,6 +108,25 @@ fn nothing_more_is_typed_if_the_screen_does_not_show_what_a_key_did() {
     assert_eq!(typed(&agent.tick(&screen(&open), &later)), ["\x1b[200~smaller\x1b[201~"]);
 }
 
+/// Words that are typed into a dialog change it: that was another ask, if the log told of the answer before the screen did.
+#[test]
+fn what_is_typed_into_a_dialog_does_not_make_it_another() {
+    let now = now();
+    let (mut agent, mut answered, _) = answering(PLAN, r#"{"accept":false,"text":"smaller"}"#, &now);
+    let open = PLAN.replace("❯ 1", "  1").replace("  2", "❯ 2");
+    let later = after(&now, Duration::from_millis(400));
+    agent.tick(&screen(&open), &later);
+    let filled = screen(&open.replace("Tell Claude what to change", "smaller"));
+    let sent = after(&now, Duration::from_millis(800));
+    assert_eq!(typed(&agent.tick(&filled, &sent)), ["\r"]);
+    let mut effects = agent.look(&filled, &sent);
+    effects.extend(agent.tick(&filled, &sent));
+    assert!(answered.try_recv().is_err(), "nothing shows that it took");
+    effects.extend(status(&mut agent, "busy", None, &after(&sent, Duration::from_millis(50))));
+    effects.extend(agent.tick(&filled, &after(&sent, Duration::from_millis(50))));
+    assert_eq!(asks_told(&effects), ["answered"]);
+}
+
 /// A no ends the turn, and the status file says so before the dialog is seen to be gone: it was told as withdrawn, and then
 /// as answered.
 #[test]
