@@ -200,14 +200,13 @@ pub struct Companion {
     pub ready: Option<Ready>,
 }
 
-/// The title of a terminal in which something else is run because the companion was not ready in time.
-pub const WITHOUT_COMPANION: &str = "coop: without its server";
-
 /// When a companion is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// The Unix socket that it will listen on.
     pub socket: String,
+    /// The status file that is written if it does not in time. Its content is `{"companion":"missing"}`.
+    pub missing: String,
     /// What is run in the agent's place if it does not in time: the program and its arguments.
     pub instead: Vec<String>,
 }

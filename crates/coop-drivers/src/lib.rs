@@ -26,7 +26,7 @@ pub use arbiter::{Arbiter, Change, Verdict};
 pub use artifact::artifact_kind;
 pub use driver::{
     Call, Companion, Driver, Existing, Expected, FileToWrite, Heeds, Label, Launch, Link, Observation, OnScreen, Ready,
-    Refusal, Retry, Runtime, Say, Setup, SetupError, Step, StopReply, Variables, View, WITHOUT_COMPANION, Watch,
+    Refusal, Retry, Runtime, Say, Setup, SetupError, Step, StopReply, Variables, View, Watch,
 };
 pub use registry::{KNOWN, Known};
 pub use rules::{RuleError, Rules};

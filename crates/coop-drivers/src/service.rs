@@ -73,6 +73,8 @@ pub enum Service {
         /// Which.
         terminal: String,
     },
+    /// Ends the commands of all terminals; what they wrote can still be read.
+    KillTerminals,
     /// Ends a terminal's command if it runs, and forgets the terminal.
     ReleaseTerminal {
         /// Which.

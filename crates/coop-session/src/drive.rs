@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use coop_api::{AskId, Capability, Error, ErrorCode, Reply, Request, WriterId};
-use coop_drivers::{Observation, Runtime, Say, Serve, Served, StartSource, WITHOUT_COMPANION, Watch};
+use coop_drivers::{Observation, Runtime, Say, Serve, Served, StartSource, Watch};
 use coop_term::{Exit, SpawnError};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
@@ -94,10 +94,6 @@ impl Session {
         let screen = self.screen.snapshot();
         let mut effects = Vec::new();
         if agent.wants_look(instant) {
-            // This one stands for a moment only, until the agent sets its own.
-            if self.screen.take_titles().iter().any(|title| title == WITHOUT_COMPANION) {
-                effects.extend(agent.see_title(WITHOUT_COMPANION, &now));
-            }
             effects.extend(agent.look(&screen, &now));
         }
         effects.extend(agent.tick(&screen, &now));

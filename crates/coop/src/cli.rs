@@ -100,6 +100,8 @@ pub(crate) enum Sub {
         within: Duration,
         /// The socket
         socket: PathBuf,
+        /// The file to write if nothing does
+        missing: PathBuf,
         /// How many words the command has; the one to run in its place follows it
         words: usize,
         /// The commands

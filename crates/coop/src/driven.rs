@@ -244,7 +244,7 @@ fn prepare(known: &Known, launch: &Launch, command: &Command, rules: &Rules) -> 
 /// Returns the command that waits for the companion and becomes the agent.
 fn once_ready(ready: Ready, argv: Vec<String>) -> io::Result<Vec<String>> {
     let coop = text(&env::current_exe()?).map_err(io::Error::other)?;
-    let wait = [coop, "await".to_owned(), ready.socket, argv.len().to_string(), "--".to_owned()];
+    let wait = [coop, "await".to_owned(), ready.socket, ready.missing, argv.len().to_string(), "--".to_owned()];
     Ok([wait.to_vec(), argv, ready.instead].concat())
 }
 

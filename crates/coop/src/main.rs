@@ -34,8 +34,8 @@ fn main() -> ExitCode {
         guard::run(leaders);
         return ExitCode::SUCCESS;
     }
-    if let Some(Sub::Await { within, socket, words, commands }) = &cli.sub {
-        return fail(&await_socket::run(socket, *within, *words, commands).into());
+    if let Some(Sub::Await { within, socket, missing, words, commands }) = &cli.sub {
+        return fail(&await_socket::run(socket, missing, *within, *words, commands).into());
     }
     if let (None, Some(token)) = (&cli.sub, &cli.serve.auth_token) {
         shield::hide_token(token);

@@ -9,8 +9,8 @@ use coop_api::{Message, Role, TurnOutcome, Usage};
 use serde_json::Value;
 
 use super::{Acp, ask, fault, signals, wire};
-use crate::driver::{Expected, Step};
-use crate::{Meaning, Signal};
+use crate::driver::{Expected, Say, Step};
+use crate::{Meaning, Serve, Service, Signal};
 
 /// How an agent's methods are called.
 pub(super) const METHODS: AgentMethodNames = AGENT_METHOD_NAMES;
@@ -114,6 +114,12 @@ impl Acp {
                 "session/prompt failed".to_owned()
             }
         };
+        let is_interrupted = meanings.contains(&Meaning::Idle(TurnOutcome::Interrupted));
+        if is_interrupted && self.launch.allowed.terminals {
+            // An agent that is stopped before it hears of its terminal cannot end what runs there.
+            let name = "interrupted".to_owned();
+            self.to_say.push(Say::Serve(Serve { name, what: Service::KillTerminals }));
+        }
         signals(&detail, meanings)
     }
 

@@ -169,10 +169,15 @@ impl Driver for Codex {
             Observation::Link { up } => self.observe_link(*up),
             Observation::Title(title) => self.observe_title(title),
             Observation::Screen(screen) => self.observe_screen(screen),
+            Observation::StatusFile(file) => {
+                if self.way == Way::Server && file["companion"] == "missing" {
+                    self.way = Way::Screen;
+                }
+                Vec::new()
+            }
             // What the log has was told by the server before.
             Observation::Hook { .. }
             | Observation::LogLine { .. }
-            | Observation::StatusFile(_)
             | Observation::Sent(_)
             | Observation::Served { .. }
             | Observation::Reply { .. } => Vec::new(),

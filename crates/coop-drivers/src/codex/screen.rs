@@ -9,7 +9,7 @@ use coop_api::{Answer, Ask, AskKind, EvidenceSource, OptionKind, Screen, TurnOut
 
 use super::Codex;
 use super::setup::Way;
-use crate::driver::{Expected, Refusal, Step, WITHOUT_COMPANION};
+use crate::driver::{Expected, Refusal, Step};
 use crate::rules::{Dialog, Hint, Rules, rows};
 use crate::{AskDraft, Meaning, Reach, Signal};
 
@@ -18,14 +18,11 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 impl Codex {
     /// The title has a spinner while it works, and loses it when it waits.
     pub(super) fn observe_title(&mut self, title: &str) -> Vec<Signal> {
-        if self.way == Way::Server && title == WITHOUT_COMPANION {
-            self.way = Way::Screen;
-        }
+        let Some(works) = self.rules.title_works(title) else { return Vec::new() };
+        let before = std::mem::replace(&mut self.title_works, works);
         if self.way != Way::Screen {
             return Vec::new();
         }
-        let Some(works) = self.rules.title_works(title) else { return Vec::new() };
-        let before = std::mem::replace(&mut self.title_works, works);
         let asks = self.on_screen.is_some();
         let meaning = match (before, works) {
             (false, true) if !asks => Meaning::TurnBegan { prompt: None },

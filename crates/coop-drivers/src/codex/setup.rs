@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::protocol;
-use crate::driver::{Companion, Existing, FileToWrite, Launch, Link, Ready, Runtime, Say, Setup, SetupError};
+use crate::driver::{Companion, Existing, FileToWrite, Launch, Link, Ready, Runtime, Say, Setup, SetupError, Watch};
 
 /// The variable with the folder of its configuration.
 pub(super) const HOME: &str = "CODEX_HOME";
@@ -208,6 +208,7 @@ fn beside_server(launch: &Launch, plan: &Plan) -> Setup {
     // One that is started again must not meet the socket of the one before, which may be going.
     let name: String = launch.session_id.chars().take(8).collect();
     let path = format!("{}/codex-{name}.sock", launch.folder);
+    let status = format!("{}/codex-{name}", launch.folder);
     let address = format!("unix://{path}");
     let (before, after) = launch.split();
     let after: Vec<_> = after.iter().filter(|arg| *arg != "--no-daemon").cloned().collect();
@@ -216,6 +217,7 @@ fn beside_server(launch: &Launch, plan: &Plan) -> Setup {
     let server = flag(&["app-server", "--listen", &address]);
     let ready = Ready {
         socket: path.clone(),
+        missing: format!("{status}/server.json"),
         // A daemon of its own would outlive us.
         instead: [before, &flag(&["--no-daemon"]), &own, &after].concat(),
     };
@@ -227,6 +229,7 @@ fn beside_server(launch: &Launch, plan: &Plan) -> Setup {
             ready: Some(ready),
         }),
         link: Link::Socket { path },
+        watch: vec![Watch::Status { folder: status }],
         ..Setup::default()
     }
 }
@@ -293,7 +296,7 @@ mod tests {
         Launch {
             runtime,
             command: line.split_whitespace().map(str::to_owned).collect(),
-            cwd: "/work".into(),
+            cwd: "/home/dev/p".into(),
             folder: "/run/f".into(),
             session_id: "S".into(),
             version: Some("codex-cli 0.166.0".into()),
@@ -335,10 +338,10 @@ mod tests {
                 Begin::Picked => "picked".to_owned(),
             }
         };
-        insta::assert_snapshot!(begins("codex -m x -s read-only -a never -C sub go"), @r#"thread/start {"approvalPolicy":"never","cwd":"/work/sub","model":"x","sandbox":"read-only"} Some("go")"#);
-        insta::assert_snapshot!(begins("codex resume --last on"), @r#"latest thread/resume {"cwd":"/work"} Some("on")"#);
-        insta::assert_snapshot!(begins("codex fork T"), @r#"thread/fork {"cwd":"/work","threadId":"T"} None"#);
-        insta::assert_snapshot!(begins("codex fork --last"), @r#"latest thread/fork {"cwd":"/work"} None"#);
+        insta::assert_snapshot!(begins("codex -m x -s read-only -a never -C sub go"), @r#"thread/start {"approvalPolicy":"never","cwd":"/home/dev/p/sub","model":"x","sandbox":"read-only"} Some("go")"#);
+        insta::assert_snapshot!(begins("codex resume --last on"), @r#"latest thread/resume {"cwd":"/home/dev/p"} Some("on")"#);
+        insta::assert_snapshot!(begins("codex fork T"), @r#"thread/fork {"cwd":"/home/dev/p","threadId":"T"} None"#);
+        insta::assert_snapshot!(begins("codex fork --last"), @r#"latest thread/fork {"cwd":"/home/dev/p"} None"#);
         for line in ["codex --search", "codex resume", "codex login"] {
             assert!(setup(&launch(line, Runtime::Pipe)).is_err(), "{line}");
         }

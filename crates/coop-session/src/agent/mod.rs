@@ -176,18 +176,12 @@ impl Agent {
         self.look_at = None;
         self.looked = Some(now.instant);
         let mut effects = Vec::new();
-        effects.extend(self.see_title(&screen.title, now));
+        if *screen.title != *self.title {
+            self.title = screen.title.to_string();
+            effects.extend(self.observe(&Observation::Title(&screen.title), now));
+        }
         effects.extend(self.observe(&Observation::Screen(screen), now));
         effects
-    }
-
-    /// Takes in a title, if it is another one.
-    pub(crate) fn see_title(&mut self, title: &str, now: &Now) -> Vec<Effect> {
-        if title == self.title {
-            return Vec::new();
-        }
-        self.title = title.to_owned();
-        self.observe(&Observation::Title(title), now)
     }
 
     /// Takes in something that was seen.

@@ -93,6 +93,10 @@ impl Services {
                 terminal.kill();
                 Served::Done
             }),
+            Service::KillTerminals => {
+                self.terminals.values().for_each(Terminal::kill);
+                Served::Done
+            }
             Service::ReleaseTerminal { terminal } => match self.terminals.remove(&terminal) {
                 Some(terminal) => {
                     terminal.kill();

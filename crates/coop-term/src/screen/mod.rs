@@ -121,11 +121,6 @@ impl Screen {
         mem::take(&mut self.performer.term.replies)
     }
 
-    /// Returns the titles that were set since the last time, the newest of them last: one may stand for a moment only.
-    pub fn take_titles(&mut self) -> Vec<String> {
-        mem::take(&mut self.performer.term.new_titles)
-    }
-
     /// How long a synchronized frame may take before [`Self::end_frame`]; terminals agree on about this much.
     pub const FRAME_PATIENCE: Duration = Duration::from_millis(150);
 

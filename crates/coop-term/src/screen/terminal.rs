@@ -47,8 +47,6 @@ pub(super) struct Terminal {
     pub(super) last_printed: Option<char>,
     pub(super) title: String,
     title_stack: Vec<String>,
-    /// Titles that were set and not looked at yet.
-    pub(super) new_titles: Vec<String>,
     pub(super) cwd: Option<String>,
     /// What is to be sent back to the child.
     pub(super) replies: Vec<u8>,
@@ -120,7 +118,6 @@ impl Terminal {
             last_printed: None,
             title: String::new(),
             title_stack: Vec::new(),
-            new_titles: Vec::new(),
             cwd: None,
             replies: Vec::new(),
         }
@@ -133,7 +130,6 @@ impl Terminal {
         // What is around the screen is not part of it.
         self.replies = before.replies;
         self.title = before.title;
-        self.new_titles = before.new_titles;
         self.cwd = before.cwd;
     }
 
@@ -583,10 +579,6 @@ impl Terminal {
     }
 
     pub(super) fn set_title(&mut self, title: String) {
-        if self.new_titles.len() == MAX_TITLES {
-            self.new_titles.remove(0);
-        }
-        self.new_titles.push(title.clone());
         self.title = title;
     }
 

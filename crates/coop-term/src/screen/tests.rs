@@ -337,16 +337,3 @@ proptest! {
         screen.dump();
     }
 }
-
-#[test]
-fn no_title_is_missed_however_short_it_stands() {
-    let mut screen = Screen::new(Size::DEFAULT);
-    screen.feed(b"\x1b]2;one\x07\x1b]0;two\x07\x1bctext\x1b]2;three\x07");
-    assert_eq!(screen.take_titles(), ["one", "two", "three"]);
-    assert!(screen.take_titles().is_empty());
-    for title in 0..1000 {
-        screen.feed(format!("\x1b]2;{title}\x07").as_bytes());
-    }
-    let titles = screen.take_titles();
-    assert!(titles.len() < 100 && titles.last().is_some_and(|last| last == "999"), "{titles:?}");
-}

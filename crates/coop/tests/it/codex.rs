@@ -395,8 +395,10 @@ fn a_dialog_that_would_change_the_configuration_is_told_and_left_alone() {
         assert_eq!((status, &refused["error"]["code"]), (409, &json!("AGENT_BUSY")));
         let (status, refused) = agent.post("/api/v1/agent/respond", &json!({ "option": 1 }));
         assert_eq!((status, &refused["error"]["code"]), (501, &json!("UNSUPPORTED")));
-        agent.post("/api/v1/input", &json!({ "text": "2" }));
-        agent.state("idle");
+        // Now and then the real one loses a key that is typed as it draws its first dialog.
+        if agent.press("2") != "idle" {
+            agent.state("idle");
+        }
     });
 }
 

@@ -211,6 +211,21 @@ impl Agent {
         change
     }
 
+    /// Types a key until that has an effect: a program that is still drawing its first screen may lose one. Returns the
+    /// state it led to.
+    pub(crate) fn press(&mut self, key: &str) -> String {
+        for _ in 0..10 {
+            self.post("/api/v1/input", &json!({ "text": key }));
+            while let Ok(event) = self.events.recv_timeout(LIMIT / 20) {
+                if let Some(state) = event["body"]["next"]["state"].as_str() {
+                    return state.to_owned();
+                }
+                self.past.push_back(event["body"].to_string());
+            }
+        }
+        panic!("{key:?} does nothing; screen:\n{}", self.sidecar.screen());
+    }
+
     /// Waits until it asks, and returns what.
     pub(crate) fn asked(&mut self, kind: &str) -> Value {
         let change = self.state("waiting");

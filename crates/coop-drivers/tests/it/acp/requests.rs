@@ -152,3 +152,22 @@ fn what_is_allowed_is_done_and_the_agent_is_told() {
     let (_, reply, _) = ask("terminal/output", json!({ "terminalId": "t1" }), output);
     assert_eq!(reply["result"], json!({ "output": "z", "truncated": true, "exitStatus": { "exitCode": 0 } }));
 }
+
+#[test]
+fn what_an_interrupted_turn_left_in_terminals_is_ended() {
+    let ended = |terminals, reason: &str| {
+        let launch = Launch { allowed: Allowed { files: true, terminals }, ..launch() };
+        let (mut driver, _, _) = greeted(&launch, json!({}));
+        let prompt = json!({ "id": 1001, "method": "session/prompt", "params": { "prompt": [{ "text": "hello" }] } });
+        driver.observe(&Observation::Sent(&prompt), 0);
+        let (_, said) = tell(driver.as_mut(), json!({ "id": 1001, "result": { "stopReason": reason } }));
+        let done = |say: &Say| matches!(say, Say::Serve(serve) if serve.what == Service::KillTerminals);
+        let (count, ends) = (said.len(), said.iter().any(done));
+        driver.observe(&Observation::Served { name: "interrupted", outcome: &Served::Done }, 0);
+        assert!(driver.say().is_empty(), "nobody asked for it, so nobody is told");
+        (count, ends)
+    };
+    assert_eq!(ended(true, "cancelled"), (1, true));
+    assert_eq!(ended(true, "end_turn"), (0, false), "what was left running on purpose goes on");
+    assert_eq!(ended(false, "cancelled"), (0, false));
+}
