@@ -110,6 +110,7 @@ impl Arbiter {
             | Meaning::Command { .. }
             | Meaning::Ask(_)
             | Meaning::AskGone { .. }
+            | Meaning::RequestGone { .. }
             | Meaning::Retrying(_)
             | Meaning::StopWanted { .. }
             | Meaning::Said(_)

@@ -33,7 +33,7 @@ pub trait Driver: Send {
     }
 
     /// Returns how a message is handed to the agent, which waits for one.
-    fn deliver(&self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
+    fn deliver(&mut self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
 
     /// Returns how an ask is answered.
     fn answer(&self, ask: &Ask, reach: &Reach, answer: &Answer, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
@@ -41,8 +41,14 @@ pub trait Driver: Send {
     /// Returns how the agent is stopped in what it does.
     fn interrupt(&self, view: &View<'_>) -> Vec<Step>;
 
-    /// Returns what a hook prints that was told to hold the agent, or to let it end its turn.
+    /// Takes in whether the agent may end its turn, and returns what the hook prints that asked.
     fn stop_reply(&mut self, reply: &StopReply) -> Option<Value>;
+
+    /// Tells whether an agent that may end its turn has ended it. Otherwise something else will tell: others may have a say
+    /// in it too.
+    fn ends_on_stop(&self) -> bool {
+        true
+    }
 
     /// Returns what a hook prints to tell an agent that begins what it should know.
     fn start_reply(&self, source: StartSource, context: &str) -> Option<Value>;
@@ -263,6 +269,17 @@ pub struct FileToWrite {
     pub path: String,
     /// What.
     pub content: String,
+    /// What becomes of what is there.
+    pub existing: Existing,
+}
+
+/// What becomes of a file that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It goes.
+    Replaced,
+    /// It is JSON: its fields stay, but for those that are written, and its lists become longer.
+    Merged,
 }
 
 /// A file to watch.
@@ -384,6 +401,8 @@ pub enum Expected {
     AskGone,
     /// The agent is idle.
     Idle,
+    /// The agent's server took the last call; a refusal ends the wait at once.
+    Accepted,
     /// The agent replied to this request.
     Reply(String),
     /// The screen shows this.

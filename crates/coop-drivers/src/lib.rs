@@ -12,6 +12,7 @@ mod driver;
 mod fault;
 mod gemini;
 mod keys;
+mod opencode;
 mod options;
 mod program;
 mod questions;
@@ -24,8 +25,8 @@ mod unknown;
 pub use arbiter::{Arbiter, Change, Verdict};
 pub use artifact::artifact_kind;
 pub use driver::{
-    Call, Companion, Driver, Expected, FileToWrite, Heeds, Label, Launch, Link, Observation, OnScreen, Ready, Refusal,
-    Retry, Runtime, Say, Setup, SetupError, Step, StopReply, Variables, View, WITHOUT_COMPANION, Watch,
+    Call, Companion, Driver, Existing, Expected, FileToWrite, Heeds, Label, Launch, Link, Observation, OnScreen, Ready,
+    Refusal, Retry, Runtime, Say, Setup, SetupError, Step, StopReply, Variables, View, WITHOUT_COMPANION, Watch,
 };
 pub use registry::{KNOWN, Known};
 pub use rules::{RuleError, Rules};

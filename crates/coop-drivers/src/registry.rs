@@ -2,7 +2,7 @@
 
 use crate::driver::{Driver, Launch, Runtime};
 use crate::rules::{RuleError, Rules};
-use crate::{acp, claude, codex, gemini, program};
+use crate::{acp, claude, codex, gemini, opencode, program};
 
 /// An agent coop knows.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ pub struct Known {
 }
 
 /// Every agent coop knows.
-pub const KNOWN: &[Known] = &[claude::KNOWN, codex::KNOWN, gemini::KNOWN, acp::KNOWN];
+pub const KNOWN: &[Known] = &[claude::KNOWN, codex::KNOWN, gemini::KNOWN, opencode::KNOWN, acp::KNOWN];
 
 impl Known {
     /// Returns the agent of this name.

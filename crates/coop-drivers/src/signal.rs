@@ -63,6 +63,11 @@ pub enum Meaning {
         /// Which asks: those about this tool and input, or all of them.
         about: Option<(String, Value)>,
     },
+    /// What the agent's control protocol asked by this request is settled.
+    RequestGone {
+        /// The request's name.
+        request: String,
+    },
     /// The agent gave up on an error.
     Blocked(Fault),
     /// Something failed and the agent tries again.
@@ -113,7 +118,7 @@ impl Meaning {
             Self::Quiet => "quiet",
             Self::Unclear => "unclear",
             Self::Ask(_) => "ask",
-            Self::AskGone { .. } => "ask gone",
+            Self::AskGone { .. } | Self::RequestGone { .. } => "ask gone",
             Self::Blocked(_) => "blocked",
             Self::Retrying(_) => "retrying",
             Self::StopWanted { .. } => "wants to stop",

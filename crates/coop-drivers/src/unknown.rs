@@ -75,7 +75,7 @@ impl Driver for Unknown {
         }
     }
 
-    fn deliver(&self, _: &str, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
+    fn deliver(&mut self, _: &str, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
         Err(no_driver())
     }
 

@@ -11,6 +11,7 @@ use coop_drivers::{Observation, Runtime, Say, Serve, Served, StartSource, Watch}
 use coop_term::{Exit, SpawnError};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 
 use crate::agent::{Agent, Effect, Now, ReplyTo};
 use crate::handle::Prepared;
@@ -25,6 +26,8 @@ use crate::watch::{self, Seen};
 const SEEN: usize = 256;
 /// A line of the control protocol longer than this is none.
 const MAX_LINE: usize = 64 * 1024 * 1024;
+/// How much may wait for an agent that does not read its pipe. What is more is not sent, and so never confirmed.
+const MAX_OUTBOX: usize = 64 * 1024 * 1024;
 /// How much of a conversation is given at once.
 const MAX_TRANSCRIPT: u64 = 256 * 1024 * 1024;
 
@@ -67,6 +70,7 @@ impl Session {
     pub(crate) fn agent_exited(&mut self, exit: Exit) -> bool {
         self.log_paths = None;
         self.link = None;
+        self.primes = JoinSet::new();
         let now = self.now();
         let Some(agent) = &mut self.agent else { return false };
         let effects = agent.exited(exit.code, exit.signal, &now);
@@ -218,6 +222,9 @@ impl Session {
             (Say::Call(call), None) => tracing::error!(path = call.path, "there is nobody to call"),
             (Say::Message(message), None) => {
                 if let Some(running) = &mut self.child {
+                    if running.outbox.len() > MAX_OUTBOX {
+                        return tracing::warn!("the agent does not read what it is told");
+                    }
                     running.outbox.extend_from_slice(message.to_string().as_bytes());
                     running.outbox.push(b'\n');
                     running.unsent.push_back((running.outbox.len(), message));
@@ -243,12 +250,7 @@ impl Session {
         let prime = self.options.driven.as_ref().and_then(|driven| driven.start.prime(source)).cloned();
         let Some(prime) = prime else { return drop(hook.send(Ok(Reply::Hook(None)))) };
         let command = self.options.command.clone();
-        let primed = self.primed.0.clone();
-        tokio::spawn(async move {
-            let context = prime::text(prime, &command).await;
-            // If the session is gone, so is the agent.
-            let _ = primed.send(Primed { source, context, hook }).await;
-        });
+        self.primes.spawn(async move { Primed { source, context: prime::text(prime, &command).await, hook } });
     }
 
     pub(crate) fn prime(&mut self, Primed { source, context, hook }: Primed) {
@@ -318,7 +320,21 @@ impl Session {
             Request::Interrupt { writer } => agent.interrupt(writer, reply, &screen, &now),
             Request::Configure(settings) => agent.configure(&settings, reply, &screen, &now),
             Request::Hook(call) => agent.hook(&call, reply, &now),
-            other => return drop(reply.send(Err(Error::internal(format!("{other:?} is not for an agent"))))),
+            Request::Health
+            | Request::Status
+            | Request::Screen
+            | Request::History(_)
+            | Request::Dump
+            | Request::Events(_)
+            | Request::Write { .. }
+            | Request::Lock { .. }
+            | Request::Resize(_)
+            | Request::Signal(_)
+            | Request::Restart
+            | Request::Shutdown
+            | Request::AgentState => {
+                return drop(reply.send(Err(Error::internal("this request is not for an agent".to_owned()))));
+            }
         };
         self.carry_out(effects);
         self.agent_goes_on();

@@ -10,6 +10,7 @@ use std::time::{Instant, SystemTime};
 use coop_api::{AgentState, AskId, Epoch, EventBody, Evidence, EvidenceSource, Offset, Pulse, Seq, StateChange, Token};
 use coop_term::{ChildEvent, Exit, FrameId, Ring, Screen, SpawnError, Target, Wants};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 pub(crate) use self::child::{AfterStop, Running};
@@ -51,7 +52,8 @@ pub(crate) struct Session {
     pub(crate) services: Option<Services>,
     companion: Option<Companion>,
     guard: Option<Guard>,
-    pub(crate) primed: (mpsc::Sender<Primed>, mpsc::Receiver<Primed>),
+    /// The start scripts that run; they end with their child.
+    pub(crate) primes: JoinSet<Primed>,
     ring: Arc<Ring>,
     published: Published,
     mail: mpsc::Receiver<Mail>,
@@ -111,7 +113,7 @@ impl Session {
             services: None,
             companion: None,
             guard: None,
-            primed: mpsc::channel(8),
+            primes: JoinSet::new(),
             ring,
             published,
             mail,
@@ -205,7 +207,7 @@ impl Session {
             Some(news) = on(link) => Wake::Link(news),
             Some(outcome) = on(served) => Wake::Served(outcome),
             ask = gone => Wake::HookGone(ask),
-            Some(primed) = self.primed.1.recv() => Wake::Primed(primed),
+            Some(Ok(primed)) = self.primes.join_next() => Wake::Primed(primed),
             () = on(deadline.map(|deadline| sleep_until(deadline.into()))) => Wake::Deadline,
         }
     }

@@ -64,6 +64,8 @@ async fn run(
     })?;
     let mut folders = Folders { watcher, watched: Vec::new() };
     let mut log: Option<Log> = None;
+    // Those of other conversations: one that is taken up again goes on where it was left.
+    let mut others: Vec<Log> = Vec::new();
     let mut status: Option<StatusFolder> = None;
     for watch in watches {
         match watch {
@@ -83,24 +85,42 @@ async fn run(
                 }
             }
         }
-        for tail in log.iter_mut().flat_map(Log::tails) {
-            while let Some(lines) = tail.read() {
-                for (line, past) in lines {
-                    if seen.send(Seen::LogLine { line, past }).await.is_err() {
-                        return Ok(());
-                    }
-                }
-            }
+        if let Some(log) = &mut log
+            && tell(log, seen).await.is_err()
+        {
+            return Ok(());
         }
         tokio::select! {
             change = changes.recv() => if change.is_none() { return Ok(()) },
             path = more.recv() => match path {
-                Some(path) => log = Some(Log::new(path, since)),
+                Some(path) => {
+                    if let Some(mut last) = log.take() {
+                        // What was said in it until now is not lost.
+                        if tell(&mut last, seen).await.is_err() {
+                            return Ok(());
+                        }
+                        others.push(last);
+                    }
+                    let known = others.iter().position(|other| other.main.path == path);
+                    log = Some(known.map_or_else(|| Log::new(path, since), |at| others.remove(at)));
+                }
                 None => return Ok(()),
             },
             () = seen.closed() => return Ok(()),
         }
     }
+}
+
+/// Tells what is new in a log.
+async fn tell(log: &mut Log, seen: &mpsc::Sender<Seen>) -> Result<(), mpsc::error::SendError<Seen>> {
+    for tail in log.tails() {
+        while let Some(lines) = tail.read() {
+            for (line, past) in lines {
+                seen.send(Seen::LogLine { line, past }).await?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The folders that are watched.
@@ -335,6 +355,26 @@ mod tests {
         for n in 5..=7 {
             assert_eq!(line(&mut seen).await.0, n);
         }
+    }
+
+    /// `/clear`, and then `/resume` of what was before it.
+    #[tokio::test]
+    async fn a_conversation_that_is_taken_up_again_is_not_told_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [one, two] = ["one.jsonl", "two.jsonl"].map(|name| folder.path().join(name));
+        let (sender, mut seen) = mpsc::channel(64);
+        let watch = Watch::Log { path: one.to_str().expect("text").to_owned() };
+        let paths = start(vec![watch], SystemTime::now(), sender);
+        append(&one, "{\"n\":1}\n");
+        assert_eq!(line(&mut seen).await.0, 1);
+        // The last of it is written when the next has begun.
+        append(&two, "{\"n\":3}\n");
+        append(&one, "{\"n\":2}\n");
+        paths.send(two).await.expect("it watches");
+        assert_eq!((line(&mut seen).await.0, line(&mut seen).await.0), (2, 3));
+        paths.send(one.clone()).await.expect("it watches");
+        append(&one, "{\"n\":4}\n");
+        assert_eq!(line(&mut seen).await.0, 4);
     }
 
     #[tokio::test]

@@ -5,3 +5,4 @@ pub mod claude;
 pub mod codex;
 pub mod gemini;
 pub mod model;
+pub mod opencode;

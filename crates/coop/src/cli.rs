@@ -142,9 +142,9 @@ pub(crate) struct Serve {
     /// Give the agent a configuration of its own, set up without dialogs, instead of the user's
     #[arg(long, env = "COOP_ISOLATE")]
     pub(crate) isolate: bool,
-    /// JSON with the agent's settings, stop gate and start text, or TOML with patterns of its screen
+    /// JSON with the agent's settings, stop gate and start text, or TOML with patterns of its screen; one of each may be given
     #[arg(long, env = "COOP_AGENT_CONFIG", value_name = "PATH")]
-    pub(crate) agent_config: Option<PathBuf>,
+    pub(crate) agent_config: Vec<PathBuf>,
     /// How long an agent without structured signals must be quiet to count as idle
     #[arg(long, env = "COOP_IDLE_GRACE", value_name = "SECS", allow_negative_numbers = true, default_value = "60", value_parser = parse_secs)]
     pub(crate) idle_grace: Duration,
@@ -269,6 +269,13 @@ pub(crate) enum Simulated {
     #[command(disable_help_flag = true)]
     Gemini {
         /// What Gemini CLI takes
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<OsString>,
+    },
+    /// A scripted agent with the manners of OpenCode: `opencode`, `opencode serve`, `opencode attach`
+    #[command(disable_help_flag = true)]
+    Opencode {
+        /// What OpenCode takes
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         args: Vec<OsString>,
     },

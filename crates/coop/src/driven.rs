@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use coop_api::Token;
-use coop_drivers::{Driver, Known, Launch, Link, Ready, Rules, Runtime, Setup, UNKNOWN, Variables};
+use coop_drivers::{
+    Driver, Existing, FileToWrite, Known, Launch, Link, Ready, Rules, Runtime, Setup, UNKNOWN, Variables,
+};
 use coop_session::{AgentOptions, Prepared, ServiceOptions};
 use coop_term::{Command, Streams};
 use serde_json::Value;
@@ -190,7 +192,8 @@ fn launch(
     for path in (known.reads)(&launch) {
         match fs::read_to_string(&path) {
             Ok(content) => drop(launch.contents.insert(path, content)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !named(&launch, &path) => {}
+            // What the agent can read, and we cannot, it will tell by what it does.
+            Err(_) if !named(&launch, &path) => {}
             Err(error) => return Err(error).with_context(|| format!("cannot read {path}")),
         }
     }
@@ -214,7 +217,7 @@ fn prepare(known: &Known, launch: &Launch, command: &Command, rules: &Rules) -> 
     let Setup { command: argv, env, files, watch, companion, link, opening } =
         driver.setup(&launch).map_err(io::Error::other)?;
     for file in &files {
-        write_private(Path::new(&file.path), &file.content)?;
+        write_private(file)?;
     }
     let ready = companion.as_ref().and_then(|companion| companion.ready.clone());
     let argv = match ready {
@@ -284,16 +287,58 @@ fn isolated(home: &str, known: &Known, cwd: &Path) -> anyhow::Result<String> {
         Some(dir) => PathBuf::from(dir),
         None => Path::new(home).join(".local/state"),
     };
-    let name: String = cwd.to_string_lossy().chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
-    text(&private(state.join("coop/isolated").join(known.name).join(name))?)
+    text(&private(state.join("coop/isolated").join(known.name).join(folder_name(cwd)))?)
 }
 
-fn write_private(path: &Path, content: &str) -> io::Result<()> {
+/// Returns a name for what belongs to a folder: readable, and another for each.
+fn folder_name(folder: &Path) -> String {
+    let readable = |c: char| if c.is_alphanumeric() { c } else { '-' };
+    let name: String = folder.to_string_lossy().chars().map(readable).collect();
+    // FNV-1a: it has to be the same tomorrow.
+    let hash = folder
+        .as_os_str()
+        .as_encoded_bytes()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    format!("{name}-{hash:016x}")
+}
+
+/// Writes a file that only this user can read. Whoever reads it meanwhile sees all of it or what was there before.
+fn write_private(file: &FileToWrite) -> io::Result<()> {
+    let path = Path::new(&file.path);
     if let Some(folder) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(content.as_bytes())
+    let content = match file.existing {
+        Existing::Replaced => file.content.clone(),
+        Existing::Merged => merged(fs::read(path).ok(), &file.content)?,
+    };
+    let new = path.with_extension(format!("{}.new", uuid::Uuid::new_v4().simple()));
+    let write = |mut file: File| file.write_all(content.as_bytes());
+    let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).and_then(write);
+    written.and_then(|()| fs::rename(&new, path)).inspect_err(|_| drop(fs::remove_file(&new)))
+}
+
+/// Returns JSON with the fields of both; what is there and is not JSON goes.
+fn merged(there: Option<Vec<u8>>, more: &str) -> io::Result<String> {
+    let mut all = there.and_then(|there| serde_json::from_slice(&there).ok()).unwrap_or(Value::Null);
+    merge(&mut all, serde_json::from_str(more)?);
+    Ok(all.to_string())
+}
+
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (Value::Array(into), Value::Array(from)) => {
+            let new: Vec<_> = from.into_iter().filter(|value| !into.contains(value)).collect();
+            into.extend(new);
+        }
+        (into, from) => *into = from,
+    }
 }
 
 /// Tells whether nobody but root can write to a folder or to one above it.
@@ -312,4 +357,44 @@ fn text(path: &Path) -> anyhow::Result<String> {
 /// Returns a word as a shell reads it.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Two agents in one folder share it, and the second start lost what the first agent had written.
+    #[test]
+    fn what_an_agent_has_written_into_its_configuration_stays() {
+        let there =
+            json!({ "theme": "light", "own": 1, "approved": ["a"], "projects": { "/x": { "trusted": false } } });
+        let more =
+            json!({ "theme": "dark", "approved": ["a", "b"], "projects": { "/x": { "trusted": true }, "/y": {} } });
+        let all = merged(Some(there.to_string().into()), &more.to_string()).expect("JSON");
+        let expected = json!({ "theme": "dark", "own": 1, "approved": ["a", "b"],
+                               "projects": { "/x": { "trusted": true }, "/y": {} } });
+        assert_eq!(serde_json::from_str::<Value>(&all).expect("JSON"), expected);
+        assert_eq!(merged(Some("half a fi".into()), "{}").expect("JSON"), "{}");
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("f.json");
+        let write = |content: &str, existing| {
+            write_private(&FileToWrite { path: text(&path).expect("text"), content: content.to_owned(), existing })
+        };
+        write(r#"{"a":1}"#, Existing::Replaced).expect("written");
+        write(r#"{"b":2}"#, Existing::Merged).expect("written");
+        assert_eq!(fs::read_to_string(&path).expect("read"), r#"{"a":1,"b":2}"#);
+        let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(&path).expect("it is there"));
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing else is left");
+    }
+
+    #[test]
+    fn each_folder_has_a_name_of_its_own() {
+        let names = ["/a/b.c", "/a/b-c", "/a/b/c"].map(|folder| folder_name(Path::new(folder)));
+        assert!(names.iter().all(|name| name.starts_with("-a-b-c-")), "{names:?}");
+        assert!(names[0] != names[1] && names[1] != names[2]);
+        assert_eq!(names[0], folder_name(Path::new("/a/b.c")));
+    }
 }

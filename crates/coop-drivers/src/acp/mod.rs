@@ -238,7 +238,7 @@ impl Driver for Acp {
         std::mem::take(&mut self.to_say)
     }
 
-    fn deliver(&self, text: &str, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
+    fn deliver(&mut self, text: &str, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
         let Some(session) = &self.session else {
             return Err(Refusal::Occupied("the agent has no conversation that could take a message".into()));
         };

@@ -22,6 +22,7 @@ impl Claude {
             "SessionStart" => self.session_started(payload, at),
             "UserPromptSubmit" => {
                 self.settled_at = at;
+                self.began_at = at;
                 self.begin_turn();
                 let prompt = payload["prompt"].as_str().map(str::to_owned);
                 self.last_prompt = prompt.clone().unwrap_or_default();
@@ -58,7 +59,6 @@ impl Claude {
             "Stop" if of_subagent || self.compacting == Some(Compaction::Auto) => Vec::new(),
             "Stop" => {
                 self.settled_at = at;
-                self.busy = false;
                 self.unfinished = content::has_background_agents(payload);
                 let last_message = payload["last_assistant_message"].as_str().map(str::to_owned);
                 // Over pipes the protocol tells what the agent itself says, and in order.

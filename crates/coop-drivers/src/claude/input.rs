@@ -30,9 +30,9 @@ const BEGINS_ANEW: [&str; 2] = ["/clear", "/compact"];
 /// Clears a line to its start and joins it to the one above.
 const CLEAR_LINE: &[u8] = b"\x15\x7f";
 
-/// Returns how a message is typed. What an interrupt has put back into the input is cleared first; what a person has
-/// typed there is left alone, and the message refused.
-pub(super) fn deliver(text: &str, screen: &Screen, last_prompt: &str) -> Result<Vec<Step>, Refusal> {
+/// Returns how a message is typed. What we know to be a message of ours is cleared first, as one that an interrupt has put
+/// back into the input; what a person has typed there is left alone, and the message refused.
+pub(super) fn deliver(text: &str, screen: &Screen, ours: &[&str]) -> Result<Vec<Step>, Refusal> {
     if is_blank(text) {
         return Err(Refusal::BadRequest("there is nothing to type in this message".into()));
     }
@@ -48,7 +48,7 @@ pub(super) fn deliver(text: &str, screen: &Screen, last_prompt: &str) -> Result<
         return Err(Refusal::NotYet("a command stands in the agent's input; try again in a moment".into()));
     }
     if !typed.is_empty() {
-        if !is_same(&typed, last_prompt) {
+        if !ours.iter().any(|message| is_same(&typed, &plain(message))) {
             return Err(keys::occupied(&typed));
         }
         steps.push(Step::Type(CLEAR_LINE.repeat(typed.len()).into()));

@@ -74,8 +74,26 @@ pub(super) fn command_draft(heading: Vec<String>, dialog: Option<&Dialog>) -> As
     }
 }
 
+/// Returns the ask for a dialog that cannot be read. It has no options, so a person has to answer it.
+pub(super) fn unread_draft(waiting_for: &str, shown: Vec<String>) -> AskDraft {
+    AskDraft {
+        kind: if waiting_for.contains("permission") { AskKind::Permission } else { AskKind::Question },
+        tool: None,
+        input: None,
+        preview: shown.first().cloned().unwrap_or_default(),
+        questions: Vec::new(),
+        options: Vec::new(),
+        screen_lines: shown,
+        reach: Reach::Keys,
+    }
+}
+
 /// Returns the keys for an answer, or why none can be sent.
 pub(super) fn answer(ask: &Ask, answer: &Answer, shown_now: Option<Shown>) -> Result<Vec<Step>, Refusal> {
+    if ask.options.is_empty() {
+        let why = "coop cannot read what this dialog offers; answer it in the terminal, or by /api/v1/input";
+        return Err(Refusal::NoSuchOption(why.into()));
+    }
     let gone = || Refusal::NoSuchOption("what the agent asked is not on its screen any more".into());
     let now = shown_now.ok_or_else(gone)?;
     if !is_asked(ask, &now.draft) {

@@ -8,6 +8,7 @@ use crate::driver::Runtime;
 use crate::{Meaning, Signal, fault};
 
 const INTERRUPTED: &str = "[Request interrupted by user";
+const SENT_BACK: &str = "Stop hook feedback:";
 
 impl Claude {
     pub(super) fn observe_log(&mut self, line: &Value, past: bool) -> Vec<Signal> {
@@ -50,8 +51,13 @@ impl Claude {
         if !of_subagent && ends_turn(line) {
             self.behind.ended();
         }
-        // What was said and done in a turn is told before its end.
-        if tells_state && !is_prompt && !self.is_stale(line) {
+        if in_terminal && is_sent_back(line) && !self.is_stale(line) {
+            self.busy = true;
+        }
+        // What was said and done in a turn is told before its end. Why it ended is news also after the status file told that
+        // it did.
+        let is_failure = line["isApiErrorMessage"] == true && written_at(line).is_none_or(|at| at >= self.began_at);
+        if tells_state && !is_prompt && (is_failure || !self.is_stale(line)) {
             ended = self.turn_end(line);
         }
         meanings.extend(ended);
@@ -138,6 +144,11 @@ fn command_in(line: &Value) -> Option<String> {
 fn is_outcome(line: &Value) -> bool {
     let text = line["content"].as_str().or_else(|| line["message"]["content"].as_str());
     text.is_some_and(|text| text.starts_with("<local-command-std"))
+}
+
+/// Tells whether a line has what a hook told an agent that wanted to end its turn.
+fn is_sent_back(line: &Value) -> bool {
+    line["type"] == "user" && line["isMeta"] == true && text_of(&line["message"]).starts_with(SENT_BACK)
 }
 
 /// Tells whether a line is the last that is told of a turn.

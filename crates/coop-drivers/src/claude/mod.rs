@@ -87,6 +87,8 @@ pub(crate) struct Claude {
     busy: bool,
     /// When the last turn began or ended, as a hook told; what is older says nothing about now.
     settled_at: u64,
+    /// When the last turn began.
+    began_at: u64,
     /// When the last ask was reported; a status that is older says nothing about it.
     asked_at: u64,
     /// What is asked, by the name that its settlement will have: that of a tool's use or of a request.
@@ -98,8 +100,11 @@ pub(crate) struct Claude {
     gave_up: bool,
     /// The last message it took.
     last_prompt: String,
-    /// What the status file said last, and what for it waits.
+    /// The last message that was typed for it. One that it did not take is still in its input.
+    typed: String,
+    /// What the status file said last, when, and what for it waits.
     status: String,
+    status_at: u64,
     waiting_for: String,
     /// Whose status file it is.
     pid: Option<u64>,
@@ -107,6 +112,8 @@ pub(crate) struct Claude {
     logs: String,
     /// The last work that the status file told of; the log tells of its message later.
     worked: status::Worked,
+    /// Whether it ever told of any.
+    worked_once: bool,
     /// Uses of tools that were told already.
     told: Told,
     behind: Behind,
@@ -143,17 +150,21 @@ impl Claude {
             ready: launch.runtime == Runtime::Pipe,
             busy: false,
             settled_at: 0,
+            began_at: 0,
             asked_at: 0,
             asking: HashMap::new(),
             compacting: None,
             unfinished: false,
             gave_up: false,
             last_prompt: String::new(),
+            typed: String::new(),
             status: String::new(),
+            status_at: 0,
             waiting_for: String::new(),
             pid: None,
             logs: setup::logs(launch),
             worked: status::Worked::default(),
+            worked_once: false,
             told: Told::default(),
             behind: Behind::default(),
             announced: false,
@@ -228,9 +239,13 @@ impl Driver for Claude {
         }
     }
 
-    fn deliver(&self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
+    fn deliver(&mut self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
         match view.runtime {
-            Runtime::Pty | Runtime::Server => input::deliver(text, view.screen, &self.last_prompt),
+            Runtime::Pty | Runtime::Server => {
+                let steps = input::deliver(text, view.screen, &[&self.last_prompt, &self.typed])?;
+                text.clone_into(&mut self.typed);
+                Ok(steps)
+            }
             Runtime::Pipe => Ok(stream::deliver(text)),
         }
     }
@@ -252,9 +267,19 @@ impl Driver for Claude {
 
     fn stop_reply(&mut self, reply: &StopReply) -> Option<Value> {
         match reply {
-            StopReply::Allow => None,
+            StopReply::Allow => {
+                self.busy = false;
+                None
+            }
             StopReply::Block(reason) => Some(json!({ "decision": "block", "reason": reason })),
         }
+    }
+
+    /// The user's own hooks may yet send it back. The status file and the log tell when all have let it go, and over pipes
+    /// the protocol does. But where the status file told of no work it will tell of no end.
+    fn ends_on_stop(&self) -> bool {
+        let is_silent = self.status.is_empty() || self.status == "idle" && self.status_at >= self.began_at;
+        self.runtime == Runtime::Pty && is_silent
     }
 
     fn start_reply(&self, _: StartSource, context: &str) -> Option<Value> {

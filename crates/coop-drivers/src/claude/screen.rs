@@ -44,7 +44,7 @@ impl Claude {
             // The screen is ahead of the status, or behind it; both will say the same in a moment.
             return Vec::new();
         }
-        let dialog = self.dialog(&self.rows);
+        let dialog = self.dialog(&self.rows).or_else(|| self.unread());
         // Outside of a turn it is no question but what a command shows: the status file will say so in a moment.
         if self.status == "idle" && dialog.as_ref().is_some_and(|draft| draft.kind == AskKind::Question) {
             return Vec::new();
@@ -83,6 +83,16 @@ impl Claude {
         (!heading.is_empty()).then(|| keys::command_draft(heading, dialog.as_ref()))
     }
 
+    /// Returns the ask for what the status file says is waited for, where the screen shows nothing that is known.
+    fn unread(&self) -> Option<AskDraft> {
+        if self.status != "waiting" || self.input_open {
+            return None;
+        }
+        let top = self.rows.iter().rposition(|row| is_rule(row)).map_or(0, |rule| rule + 1);
+        let shown: Vec<_> = told(&self.rows[top..]).into_iter().take(SHOWN).collect();
+        (!shown.is_empty()).then(|| keys::unread_draft(&self.waiting_for, shown))
+    }
+
     pub(super) fn is_on_screen(&self, what: &OnScreen, screen: &Screen) -> bool {
         let numbered = || self.rules.numbered_rows(&rows(screen));
         match what {
@@ -107,6 +117,7 @@ impl Claude {
 /// Tells whether two dialogs are the same ask. What a command shows may change while it is open.
 fn is_same(one: Option<&AskDraft>, other: Option<&AskDraft>) -> bool {
     match (one, other) {
+        (Some(one), Some(other)) if one.options.is_empty() && other.options.is_empty() => one.preview == other.preview,
         (Some(one), Some(other)) if keys::is_of_command(&one.options) => {
             (&one.preview, &one.options) == (&other.preview, &other.options)
         }

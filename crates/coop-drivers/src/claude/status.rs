@@ -45,22 +45,27 @@ impl Claude {
             return signals;
         }
         let before = std::mem::replace(&mut self.status, status.to_owned());
+        self.status_at = updated_at;
         let waiting_for = file["waitingFor"].as_str().filter(|_| status == "waiting").unwrap_or_default();
         let had_dialog = std::mem::replace(&mut self.waiting_for, waiting_for.to_owned()) == DIALOG_OPEN;
-        // The log is written when the agent has time: its older lines say nothing any more.
-        self.settled_at = updated_at;
         let detail = format!("the status file says {status}");
         let signal = |meaning| Signal::new(EvidenceSource::SessionLog, detail.clone(), meaning);
         if status == "idle" {
             self.worked.end(updated_at);
         }
+        let told_before = signals.len();
         match status {
             // The hooks have told the end of the turn in which it was asked: the file is only behind.
             "busy" if self.hooked && !self.busy && before == "waiting" && !had_dialog => {}
             "busy" => {
                 let begins = !self.hooked && !self.busy && matches!(before.as_str(), "" | "idle");
+                if !self.busy {
+                    self.began_at = updated_at;
+                }
                 self.busy = true;
+                self.has_prompt = false;
                 self.gave_up = false;
+                self.worked_once = true;
                 if before == "waiting" && (had_dialog || updated_at >= self.asked_at) {
                     self.on_screen.take_if(|_| had_dialog);
                     signals.push(signal(Meaning::AskGone { about: None }));
@@ -90,11 +95,18 @@ impl Claude {
             }
             _ => {}
         }
+        if signals.len() > told_before {
+            // The log is written when the agent has time: its older lines say nothing any more.
+            self.settled_at = updated_at;
+        }
         signals
     }
 
+    /// Tells whether `idle` means that the agent waits for a message. Before its first prompt, or its first hook, it does
+    /// not; but one that has worked without a hook has none.
     fn may_be_idle(&self) -> bool {
-        self.ready && (self.started || !self.expects_hooks) && !self.unfinished
+        let has_begun = self.started || !self.expects_hooks || self.worked_once && !self.hooked;
+        self.ready && has_begun && !self.unfinished && !self.has_prompt
     }
 
     /// Notes that the process has another conversation, where there are no hooks to say so.

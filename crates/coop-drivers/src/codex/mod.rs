@@ -183,7 +183,7 @@ impl Driver for Codex {
         std::mem::take(&mut self.outbox)
     }
 
-    fn deliver(&self, text: &str, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
+    fn deliver(&mut self, text: &str, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
         let thread = self.reachable()?;
         if text.trim().is_empty() {
             return Err(Refusal::BadRequest("there is nothing in this message".into()));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::protocol;
-use crate::driver::{Companion, FileToWrite, Launch, Link, Ready, Runtime, Say, Setup, SetupError};
+use crate::driver::{Companion, Existing, FileToWrite, Launch, Link, Ready, Runtime, Say, Setup, SetupError};
 
 /// The variable with the folder of its configuration.
 pub(super) const HOME: &str = "CODEX_HOME";
@@ -281,7 +281,7 @@ fn isolation(launch: &Launch) -> (Vec<(String, String)>, Vec<FileToWrite>) {
          tui = {{ screen_reader_detection_done = true, show_tooltips = false }}\n\
          projects = {{ {project} = {{ trust_level = \"trusted\" }} }}\n"
     );
-    let file = FileToWrite { path: format!("{folder}/config.toml"), content };
+    let file = FileToWrite { path: format!("{folder}/config.toml"), content, existing: Existing::Replaced };
     (vec![(HOME.to_owned(), folder.clone())], vec![file])
 }
 

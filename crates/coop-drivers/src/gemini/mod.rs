@@ -288,7 +288,7 @@ impl Driver for Gemini {
         }
     }
 
-    fn deliver(&self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
+    fn deliver(&mut self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
         input::deliver(text, view.screen, &self.last_prompt)
     }
 
@@ -308,6 +308,11 @@ impl Driver for Gemini {
                 Some(json!({ "decision": "block", "reason": reason }))
             }
         }
+    }
+
+    /// Hooks of the project have a say in it too; the title tells, unless it is switched off.
+    fn ends_on_stop(&self) -> bool {
+        !self.titled
     }
 
     fn start_reply(&self, _: StartSource, context: &str) -> Option<Value> {

@@ -10,5 +10,7 @@ mod dialogs;
 mod gemini;
 mod hooks;
 mod mimic;
+mod opencode;
 mod recordings;
 mod screens;
+mod status;

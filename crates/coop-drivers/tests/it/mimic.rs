@@ -4,7 +4,9 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use coop_api::{AgentState, Ask, AskChannel, AskId, AskKind, Evidence, EvidenceSource, Screen, TurnOutcome};
-use coop_drivers::{Arbiter, AskDraft, Driver, Known, Launch, Meaning, Observation, Reach, Rules, Runtime, Signal};
+use coop_drivers::{
+    Arbiter, AskDraft, Driver, Known, Launch, Meaning, Observation, Reach, Rules, Runtime, Signal, StopReply,
+};
 use serde_json::Value;
 
 use crate::screens::screen;
@@ -40,13 +42,15 @@ pub(crate) enum Seen {
     },
 }
 
-/// An agent's state as the session would have it. Nobody holds the agent back from ending its turn.
+/// An agent's state as the session would have it.
 pub(crate) struct Mimic {
     pub(crate) driver: Box<dyn Driver>,
     arbiter: Arbiter,
     open: Vec<(Ask, Reach)>,
     count: u64,
     is_hooked: bool,
+    /// Whether it is held back from ending its turn.
+    pub(crate) holds: bool,
     now: Instant,
 }
 
@@ -65,6 +69,7 @@ impl Mimic {
             open: Vec::new(),
             count: 0,
             is_hooked: false,
+            holds: false,
             now: any_time(),
         }
     }
@@ -113,6 +118,13 @@ impl Mimic {
         signals
     }
 
+    /// Takes in an observation, and returns what it was said to mean.
+    pub(crate) fn observe(&mut self, seen: &Observation<'_>, at: u64) -> Vec<Signal> {
+        let signals = self.driver.observe(seen, at);
+        signals.iter().for_each(|signal| self.hear(signal));
+        signals
+    }
+
     fn hear(&mut self, signal: &Signal) {
         match &signal.meaning {
             Meaning::Ask(draft) => self.ask_heard(signal, draft),
@@ -123,9 +135,18 @@ impl Mimic {
                 };
                 self.close(is_meant, evidence(signal));
             }
-            Meaning::StopWanted { unfinished: false, .. } => {
-                let idle = Meaning::Idle(TurnOutcome::Completed);
-                self.hear(&Signal::new(EvidenceSource::Hook, "Stop, and it may", idle));
+            Meaning::RequestGone { request } => {
+                let is_meant =
+                    |(_, reach): &(Ask, Reach)| matches!(reach, Reach::Control { request: of, .. } if of == request);
+                self.close(is_meant, evidence(signal));
+            }
+            Meaning::StopWanted { .. } if self.holds => {}
+            Meaning::StopWanted { unfinished, .. } => {
+                self.driver.stop_reply(&StopReply::Allow);
+                if !unfinished && self.driver.ends_on_stop() {
+                    let idle = Meaning::Idle(TurnOutcome::Completed);
+                    self.hear(&Signal::new(EvidenceSource::Hook, "Stop, and it may", idle));
+                }
             }
             Meaning::TurnBegan { .. } | Meaning::Idle(_) | Meaning::Blocked(_) => {
                 self.open.clear();

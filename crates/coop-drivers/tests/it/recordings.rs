@@ -64,6 +64,7 @@ impl Recording {
 }
 
 /// Returns all recordings, by name.
+#[expect(clippy::disallowed_methods, reason = "the recordings are found by looking")]
 pub(crate) fn all() -> Vec<Recording> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recordings/claude");
     let entries = std::fs::read_dir(&folder).expect("the recordings");
@@ -239,7 +240,11 @@ fn a_status_that_is_behind_the_hooks_starts_no_work() {
     mimic.see(&status("waiting", 30), 30);
     mimic.see(&hook("Stop"), 40);
     mimic.see(&status("busy", 41), 50);
+    let signals = mimic.see(&status("idle", 42), 51);
     assert_eq!(mimic.describe(), "idle");
+    assert!(
+        signals.iter().any(|signal| signal.meaning == coop_drivers::Meaning::Idle(coop_api::TurnOutcome::Completed))
+    );
 }
 
 /// What was said to the real agent over its pipes, the driver says too.

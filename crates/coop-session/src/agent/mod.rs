@@ -186,6 +186,9 @@ impl Agent {
 
     /// Takes in something that was seen.
     pub(crate) fn observe(&mut self, seen: &Observation<'_>, now: &Now) -> Vec<Effect> {
+        if let (Observation::Reply { name, status, .. }, Some(performance)) = (seen, &mut self.performance) {
+            performance.replied(name, *status);
+        }
         let signals = self.driver.observe(seen, now.millis());
         let mut effects = Vec::new();
         for signal in &signals {
@@ -252,7 +255,8 @@ impl Agent {
     fn hear_now(&mut self, signal: &Signal, now: &Now, effects: &mut Vec<Effect>) {
         let verdict = match &signal.meaning {
             Meaning::Ask(draft) => self.ask_heard(signal, draft, now, effects),
-            Meaning::AskGone { about } => self.ask_gone(signal, about.as_ref(), effects),
+            Meaning::AskGone { about } => self.ask_gone(signal, about.as_ref(), now, effects),
+            Meaning::RequestGone { request } => self.request_gone(signal, request, effects),
             _ => {
                 self.note(signal, now, effects);
                 self.arbiter.hear(signal, now.instant)
@@ -278,10 +282,7 @@ impl Agent {
                 }
             }
             Meaning::TurnBegan { prompt } => {
-                self.in_turn = true;
-                self.last_message = None;
-                self.usage.begin_turn();
-                record(EventBody::Turn(Turn::Began { prompt: prompt.clone() }));
+                self.begin_turn(prompt.clone(), effects);
                 self.withdraw_all("a turn began", effects);
             }
             Meaning::Idle(outcome) => {
@@ -324,8 +325,16 @@ impl Agent {
             | Meaning::Quiet
             | Meaning::Unclear
             | Meaning::Ask(_)
-            | Meaning::AskGone { .. } => {}
+            | Meaning::AskGone { .. }
+            | Meaning::RequestGone { .. } => {}
         }
+    }
+
+    fn begin_turn(&mut self, prompt: Option<String>, effects: &mut Vec<Effect>) {
+        self.in_turn = true;
+        self.last_message = None;
+        self.usage.begin_turn();
+        effects.push(Effect::Record(EventBody::Turn(Turn::Began { prompt })));
     }
 
     fn end_turn(&mut self, outcome: TurnOutcome, now: &Now, effects: &mut Vec<Effect>) {
@@ -370,8 +379,8 @@ impl Agent {
         let is_strong = signal.source <= EvidenceSource::SessionLog;
         let proves = match &signal.meaning {
             Meaning::TurnBegan { .. } => vec![TurnBegan, Command, AskGone],
-            // Whoever asks has begun. A dialog of its own is what a command opened.
-            Meaning::Ask(draft) if draft.kind != AskKind::Setup => vec![TurnBegan, Command],
+            // Whoever asks has begun, where no hook tells so. A dialog of its own is what a command opened.
+            Meaning::Ask(draft) if draft.kind != AskKind::Setup && !self.hooked => vec![TurnBegan, Command],
             Meaning::Ask(_) if is_strong => vec![Command],
             Meaning::Started(_) | Meaning::Command { .. } => vec![Command],
             Meaning::Working { .. } if is_strong => vec![Command],
@@ -379,6 +388,8 @@ impl Agent {
             Meaning::Idle(_) | Meaning::Blocked(_) => vec![Idle, AskGone],
             Meaning::AskGone { .. } => vec![AskGone],
             Meaning::Replied { request, .. } => vec![Expected::Reply(request.clone())],
+            // What settles another ask proves nothing of this one.
+            Meaning::RequestGone { request } if performance.answers(request) => vec![AskGone],
             _ => return,
         };
         performance.prove(&proves, Proof::of(signal));

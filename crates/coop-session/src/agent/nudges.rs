@@ -181,17 +181,9 @@ impl Agent {
         }
         self.settles_at = None;
         loop {
-            let takes = self.takes_messages();
-            let waiting = self.nudges.waiting.front()?;
-            match (waiting.nudge.when, takes) {
-                (_, true) => {}
-                (When::Idle, false) => return None,
-                (When::Now, false) => {
-                    let waiting = self.nudges.waiting.pop_front()?;
-                    let error = busy(self.state());
-                    effects.push(self.undelivered(waiting, "agent_busy", error, now));
-                    continue;
-                }
+            if !self.takes_messages() {
+                self.refuse_impatient(busy(self.state()), now, effects);
+                return None;
             }
             let mut waiting = self.nudges.waiting.pop_front()?;
             let view = View { runtime: self.runtime, screen };
@@ -202,8 +194,7 @@ impl Agent {
                     {
                         // Whoever has locked the terminal is typing: what can wait waits for them.
                         if waiting.nudge.when == When::Idle {
-                            self.nudges.waiting.push_front(waiting);
-                            return None;
+                            return self.put_back(waiting, now, effects);
                         }
                         effects.push(self.undelivered(waiting, "writer_busy", error, now));
                         continue;
@@ -220,8 +211,7 @@ impl Agent {
                 }
                 // Somebody is typing: what can wait waits for them.
                 Err(Refusal::Occupied(_) | Refusal::NotYet(_)) if waiting.nudge.when == When::Idle => {
-                    self.nudges.waiting.push_front(waiting);
-                    return None;
+                    return self.put_back(waiting, now, effects);
                 }
                 Err(Refusal::NotYet(_)) if waiting.patience.is_none_or(|until| until > now.instant) => {
                     waiting.patience.get_or_insert(now.instant + PATIENCE);
@@ -230,6 +220,26 @@ impl Agent {
                 }
                 Err(refusal) => effects.push(self.undelivered(waiting, "refused", refused(refusal), now)),
             }
+        }
+    }
+
+    /// Lets a message wait on, and refuses what cannot wait behind it.
+    fn put_back(&mut self, waiting: Waiting, now: &Now, effects: &mut Vec<Effect>) -> Option<Performance> {
+        let why =
+            format!("{} waits for the agent's input and is first; send with \"when\": \"idle\"", waiting.nudge.id);
+        self.refuse_impatient(Error::new(ErrorCode::AgentBusy, why), now, effects);
+        self.nudges.waiting.push_front(waiting);
+        None
+    }
+
+    /// Refuses the messages that were to be delivered at once.
+    fn refuse_impatient(&mut self, error: Error, now: &Now, effects: &mut Vec<Effect>) {
+        let waiting = std::mem::take(&mut self.nudges.waiting);
+        let (impatient, patient) = waiting.into_iter().partition(|waiting| waiting.nudge.when == When::Now);
+        self.nudges.waiting = patient;
+        let impatient: VecDeque<Waiting> = impatient;
+        for waiting in impatient {
+            effects.push(self.undelivered(waiting, "agent_busy", error.clone(), now));
         }
     }
 

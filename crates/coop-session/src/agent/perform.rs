@@ -7,7 +7,7 @@ use coop_api::{
     AgentState, Answered, Ask, AskId, AskKind, Error, ErrorCode, EvidenceSource, NudgeId, Receipt, Reply, Screen,
     WriterId,
 };
-use coop_drivers::{Expected, Meaning, OnScreen, Retry, Say, Signal, Step, View};
+use coop_drivers::{Expected, Meaning, OnScreen, Reach, Retry, Say, Signal, Step, View};
 
 use super::nudges::receipt_event;
 use super::{Agent, Effect, Now, ReplyTo};
@@ -22,6 +22,8 @@ pub(super) struct Performance {
     proof: Option<Proof>,
     /// How many expectations held before it.
     proven: usize,
+    /// The last call, and what the agent's server said to it.
+    called: Option<(String, Reaction)>,
     attempts: u32,
     state_before: String,
 }
@@ -55,14 +57,26 @@ enum Failure {
     Unconfirmed,
     /// The screen did not show what it has to before the next key.
     NotShown,
+    /// The hook that asked has gone, so nothing was sent.
+    Gone,
     /// The agent said that it does not do it.
     Refused(String),
+    /// The agent's server refused it, with this status; with none it could not be reached.
+    Rejected(Option<u16>),
+}
+
+/// What a server said to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reaction {
+    None,
+    Accepted,
+    Refused(Option<u16>),
 }
 
 /// What it is for, and who wants to know.
 pub(super) enum Purpose {
     Nudge { id: NudgeId, text: String, reply: Option<ReplyTo>, began: Instant },
-    Answer { ask: Ask, via: Via, answer: String, reply: ReplyTo },
+    Answer { ask: Box<Ask>, reach: Reach, answer: String, reply: ReplyTo },
     Interrupt { reply: ReplyTo },
     Configure { reply: ReplyTo },
 }
@@ -73,6 +87,16 @@ pub(super) enum Via {
     Hook,
     Control,
     Keys,
+}
+
+impl From<&Reach> for Via {
+    fn from(reach: &Reach) -> Self {
+        match reach {
+            Reach::Hook { .. } => Self::Hook,
+            Reach::Control { .. } => Self::Control,
+            Reach::Keys => Self::Keys,
+        }
+    }
 }
 
 impl Via {
@@ -108,6 +132,7 @@ impl Performance {
             waiting: Waiting::Nothing,
             proof: None,
             proven: 0,
+            called: None,
             attempts: 0,
             state_before: state.as_str().to_owned(),
         }
@@ -122,6 +147,26 @@ impl Performance {
 
     pub(super) fn is_answer_to(&self, id: &AskId) -> bool {
         matches!(&self.purpose, Purpose::Answer { ask, .. } if ask.id == *id)
+    }
+
+    /// Tells whether this answers a request of the agent's control protocol.
+    pub(super) fn answers(&self, request: &str) -> bool {
+        let Purpose::Answer { reach: Reach::Control { request: of, .. }, .. } = &self.purpose else { return false };
+        of == request
+    }
+
+    /// Notes what the agent's server said to a call.
+    pub(super) fn replied(&mut self, name: &str, status: Option<u16>) {
+        if let Some((called, reaction)) = &mut self.called
+            && called == name
+        {
+            let accepted = status.is_some_and(|status| (200..300).contains(&status));
+            *reaction = if accepted { Reaction::Accepted } else { Reaction::Refused(status) };
+        }
+    }
+
+    fn reaction(&self) -> Reaction {
+        self.called.as_ref().map_or(Reaction::None, |(_, reaction)| *reaction)
     }
 
     pub(super) fn is_answer(&self) -> bool {
@@ -139,21 +184,25 @@ impl Performance {
             Step::Expect { what, .. } => Some(what),
             _ => None,
         });
-        let next = waits.into_iter().chain(later).find(|what| !matches!(what, Expected::Screen(_)));
+        // Those have a proof of their own; what comes after them may show first.
+        let has_own = |what: &&Expected| matches!(what, Expected::Screen(_) | Expected::Accepted);
+        let next = waits.into_iter().chain(later).find(|what| !has_own(what));
         let is_proof = next.is_some_and(|what| {
             proves.contains(what)
                 && !(*what == Expected::AskGone && types(&self.steps))
-                && !(*what == Expected::Command && self.is_of_another(proof.prompt.as_deref()))
+                && !self.is_of_another(what, proof.prompt.as_deref())
         });
         if is_proof && self.proof.is_none() {
             self.proof = Some(proof);
         }
     }
 
-    /// Tells whether a command that ran is not the one that was sent: it may be an older one that is written down late.
-    fn is_of_another(&self, ran: Option<&str>) -> bool {
-        match (&self.purpose, ran) {
-            (Purpose::Nudge { text, .. }, Some(ran)) => !same_text(ran, text),
+    /// Tells whether what the agent took is not what was sent. A command may be an older one that is written down late, a
+    /// message one that a person sent. With it, the agent may have been told more that was in its input.
+    fn is_of_another(&self, what: &Expected, taken: Option<&str>) -> bool {
+        match (&self.purpose, what, taken) {
+            (Purpose::Nudge { text, .. }, Expected::Command, Some(ran)) => !same_text(ran, text),
+            (Purpose::Nudge { text, .. }, Expected::TurnBegan, Some(prompt)) => !plain(prompt).contains(&plain(text)),
             _ => false,
         }
     }
@@ -309,6 +358,15 @@ impl Agent {
                     return Progress::Waits;
                 }
                 Waiting::Until(_) => {}
+                Waiting::Proof { what: Expected::Accepted, until, retry, within } => match performance.reaction() {
+                    Reaction::Accepted => {}
+                    Reaction::Refused(status) => return Progress::Done(Err(Failure::Rejected(status))),
+                    Reaction::None if until > now.instant => {
+                        performance.waiting = Waiting::Proof { what: Expected::Accepted, until, retry, within };
+                        return Progress::Waits;
+                    }
+                    Reaction::None => return Progress::Done(Err(Failure::Unconfirmed)),
+                },
                 // What the screen showed before says nothing about what it shows now.
                 Waiting::Proof { what: Expected::Screen(what), .. } if self.driver.shows(&what, screen) => {}
                 Waiting::Proof { what, .. } if performance.proof.is_some() && !matches!(what, Expected::Screen(_)) => {
@@ -354,14 +412,17 @@ impl Agent {
                 None => return Progress::Done(Ok(())),
                 Some(Step::Type(keys)) => effects.push(Effect::Type(keys)),
                 Some(Step::Send(message)) => effects.push(Effect::Say(Say::Message(message))),
-                Some(Step::Call(call)) => effects.push(Effect::Say(Say::Call(call))),
+                Some(Step::Call(call)) => {
+                    performance.called = Some((call.name.clone(), Reaction::None));
+                    effects.push(Effect::Say(Say::Call(call)));
+                }
                 Some(Step::Pause(time)) => performance.waiting = Waiting::Until(now.instant + time),
                 Some(Step::Reply(value)) => {
                     let Purpose::Answer { ask, .. } = &performance.purpose else { continue };
                     if !self.answer_hook(&ask.id, value) {
-                        return Progress::Done(Err(Failure::Unconfirmed));
+                        return Progress::Done(Err(Failure::Gone));
                     }
-                    let detail = "the agent's hook took it".to_owned();
+                    let detail = "the agent's hook was given it".to_owned();
                     performance.proof = Some(Proof { detail, prompt: None, refused: None });
                 }
                 Some(Step::Expect { what, within, retry }) => {
@@ -393,7 +454,8 @@ impl Agent {
                 effects.push(receipt_event(&receipt));
                 reply.map(|reply| reply.send(Ok(Reply::Receipt(receipt))));
             }
-            Purpose::Answer { ask, via, answer, reply } => {
+            Purpose::Answer { ask, reach, answer, reply } => {
+                let via = Via::from(&reach);
                 let told = match outcome {
                     Ok(()) => {
                         self.settle(&ask.id, &answer, via, now, effects);
@@ -405,14 +467,26 @@ impl Agent {
                             confirmed_by,
                         }))
                     }
+                    Err(Failure::Rejected(Some(404))) => {
+                        self.unsettled(&ask.id, "it was answered elsewhere", now, effects);
+                        let why = format!("{} was answered already, or the agent moved on", ask.id);
+                        Err(Error::new(ErrorCode::AlreadyAnswered, why))
+                    }
+                    Err(Failure::Gone) => {
+                        let why = format!("the agent no longer waits for an answer to {}; nothing was sent", ask.id);
+                        Err(Error::new(ErrorCode::NoPrompt, why))
+                    }
                     Err(failure) => {
                         let why = match failure {
-                            Failure::Unconfirmed => "was answered, and nothing shows that the agent took it".to_owned(),
+                            Failure::Unconfirmed | Failure::Gone => {
+                                "was answered, and nothing shows that the agent took it".to_owned()
+                            }
                             Failure::NotShown => {
                                 "was not answered: the screen does not show what it should, so nothing more was typed"
                                     .to_owned()
                             }
                             Failure::Refused(why) => format!("was answered, and the agent refuses: {why}"),
+                            Failure::Rejected(_) => "was answered, and the agent's server does not take it".to_owned(),
                         };
                         self.unsettled(&ask.id, "it is not to be seen any more, and was not answered", now, effects);
                         Err(Error::new(ErrorCode::Unconfirmed, format!("{} {why}; look at its state", ask.id)))
@@ -423,7 +497,7 @@ impl Agent {
             Purpose::Interrupt { reply } | Purpose::Configure { reply } => {
                 let before = if proven > 0 { "; what was sent before it is done" } else { "" };
                 let failed = |failure| match failure {
-                    Failure::Unconfirmed | Failure::NotShown => {
+                    Failure::Unconfirmed | Failure::NotShown | Failure::Gone | Failure::Rejected(_) => {
                         let why = format!("it was sent, and nothing shows that the agent took it{before}");
                         Error::new(ErrorCode::Unconfirmed, why)
                     }
@@ -448,8 +522,9 @@ enum Progress {
 /// Says what was wrong with a delivery.
 fn reason(outcome: &Result<(), Failure>, prompt: Option<&str>, text: &str) -> Option<String> {
     match (outcome, prompt) {
-        (Err(Failure::Unconfirmed), _) => Some("unconfirmed".to_owned()),
+        (Err(Failure::Unconfirmed | Failure::Gone), _) => Some("unconfirmed".to_owned()),
         (Err(Failure::NotShown), _) => Some("not_shown".to_owned()),
+        (Err(Failure::Rejected(_)), _) => Some("refused".to_owned()),
         (Err(Failure::Refused(_)), _) => Some("refused".to_owned()),
         (Ok(()), Some(prompt)) if !same_text(prompt, text) => {
             Some("the agent took it together with what was in its input, or changed".to_owned())
@@ -458,11 +533,12 @@ fn reason(outcome: &Result<(), Failure>, prompt: Option<&str>, text: &str) -> Op
     }
 }
 
-/// Agents trim what they are given and have one kind of line end, and control characters are not passed on.
 fn same_text(prompt: &str, text: &str) -> bool {
-    let plain = |text: &str| {
-        let text = text.replace("\r\n", "\n").replace('\r', "\n");
-        text.chars().filter(|c| !c.is_control() || *c == '\n').collect::<String>().trim().to_owned()
-    };
     plain(prompt) == plain(text)
+}
+
+/// Returns a text as agents take it: trimmed, with one kind of line end and without control characters.
+fn plain(text: &str) -> String {
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    text.chars().filter(|c| !c.is_control() || *c == '\n').collect::<String>().trim().to_owned()
 }

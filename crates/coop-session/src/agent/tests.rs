@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod hooked;
+
 const RULE: &str = "────────────────────────────────────────";
 
 fn now() -> Now {

@@ -149,7 +149,7 @@ impl World {
 
     #[expect(clippy::print_stdout, reason = "a table is made of it")]
     fn told(&self, case: &str, what: &str) {
-        println!("CASE\t{}\tpipe\t{case}\t{what}", self.which.name());
+        println!("CASE\t{}\tacp\t{case}\t{what}", self.which.name());
     }
 
     /// Tells how long it took from the cause to what is expected.

@@ -13,6 +13,20 @@ use serde_json::{Value, json};
 
 use crate::tool::{COOP, LIMIT, Sidecar, coop};
 
+/// What hooks were told, in the folder the agent works in.
+const HOOKS: &str = ".hooks.jsonl";
+const EVENTS: [&str; 10] = [
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PermissionRequest",
+    "Stop",
+    "StopFailure",
+    "SubagentStop",
+    "Notification",
+    "PreCompact",
+];
 const KEY: &str = "sk-dummy-key-for-a-model-on-loopback";
 
 /// Which agent.
@@ -58,6 +72,8 @@ pub(crate) struct Agent {
     /// What came and was not asked for, for the message of a failure.
     past: VecDeque<String>,
     model: Option<Model>,
+    /// Whether its title says whether it works, as surely as anything else does.
+    pub(crate) has_telling_title: bool,
 }
 
 /// A model server, killed when dropped.
@@ -131,7 +147,9 @@ impl Agent {
         };
         let isolate = if set_up == SetUp::Isolated { &["--isolate"][..] } else { &[] };
         let fixed = ["--agent", "claude", "--runtime", runtime, "--log-level", "warn"];
-        let all = [&fixed[..], isolate, options, &["--"], &program, args].concat();
+        let recording = recording(&work);
+        let recorded: Vec<_> = recording.iter().map(String::as_str).collect();
+        let all = [&fixed[..], isolate, options, &["--"], &program, &recorded, args].concat();
         let sidecar = Sidecar::with(&all, |command| {
             let url = model.as_ref().map(|model| model.url.as_str());
             if set_up == SetUp::New {
@@ -151,7 +169,7 @@ impl Agent {
     /// Follows an agent that runs, in this folder.
     pub(crate) fn of(sidecar: Sidecar, work: PathBuf, model: Option<Model>) -> Self {
         let events = follow(&sidecar.socket());
-        Self { sidecar, work, events, past: VecDeque::new(), model }
+        Self { sidecar, work, events, past: VecDeque::new(), model, has_telling_title: false }
     }
 
     /// Waits for the next event that is like this.
@@ -181,7 +199,16 @@ impl Agent {
             return self.state(name);
         }
         assert_eq!(found, name, "{change:#} after {:#?}", self.past);
-        assert!(change["evidence"]["source"] != "none", "{change}");
+        let source = change["evidence"]["source"].as_str().unwrap_or_default();
+        let is_strong = matches!(source, "control" | "hook" | "session_log");
+        // Only what has no better way is taken from the screen, and only the system knows of an end.
+        let may_be_weak = match found.as_str() {
+            "waiting" => source == "screen" && change["ask"]["channel"] == "keys",
+            "exited" => source == "process",
+            "idle" | "working" => source == "title" && self.has_telling_title,
+            _ => false,
+        };
+        assert!(is_strong || may_be_weak, "{change:#}");
         change
     }
 
@@ -284,6 +311,14 @@ impl Agent {
                 keep(file, body.as_str().map_or_else(|| body.to_string(), str::to_owned));
             }
         }
+        let sessions =
+            walk(&self.work).into_iter().filter(|path| path.parent().is_some_and(|dir| dir.ends_with("sessions")));
+        for (at, path) in sessions.enumerate() {
+            keep(&format!("status-{at}.json"), std::fs::read_to_string(path).unwrap_or_default());
+        }
+        if let Ok(hooks) = std::fs::read_to_string(self.work.join(HOOKS)) {
+            keep("hooks.jsonl", hooks);
+        }
         let _ = writeln!(std::io::stderr(), "what was seen is in {}", folder.display());
     }
 }
@@ -295,6 +330,23 @@ impl Drop for Agent {
         }
         let _ = std::fs::remove_dir_all(&self.work);
     }
+}
+
+/// Returns all files in a folder and those in it.
+fn walk(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let below = |path: PathBuf| if path.is_dir() { walk(&path) } else { vec![path] };
+    entries.flat_map(|entry| below(entry.path())).collect()
+}
+
+/// Returns settings by which all that hooks are told is kept, if `COOP_RECORD` is set: it takes time, so a test that fails
+/// is run again with it.
+fn recording(work: &Path) -> Option<String> {
+    std::env::var_os("COOP_RECORD")?;
+    let command = format!("{{ cat; echo; }} >>'{}'", work.join(HOOKS).display());
+    let hook = json!([{ "hooks": [{ "type": "command", "command": command }] }]);
+    let hooks: serde_json::Map<_, _> = EVENTS.iter().map(|event| ((*event).to_owned(), hook.clone())).collect();
+    Some(format!("--settings={}", json!({ "hooks": hooks })))
 }
 
 fn prepare<'a>(command: &'a mut Command, model: Option<&str>) -> &'a mut Command {

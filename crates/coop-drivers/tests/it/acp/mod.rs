@@ -73,6 +73,7 @@ impl Line {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the recordings are found by looking")]
 fn all() -> Vec<Recording> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recordings/acp");
     let entries = std::fs::read_dir(&folder).expect("the recordings");
