@@ -30,6 +30,7 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recordings/gemini")
 }
 
+#[expect(clippy::disallowed_methods, reason = "the recordings are found by looking")]
 fn all() -> Vec<Recording> {
     let entries = std::fs::read_dir(folder()).expect("the recordings");
     let mut recordings: Vec<_> = entries
