@@ -46,10 +46,10 @@ test-real: deps ## The real agents in coop, and what they drew against xterm.js
 	: > target/real/cases.txt
 	COOP_REAL_CLAUDE=$$(node tests/real/which.mjs claude) $(REAL) claude hook keys runtimes | tee -a target/real/cases.txt
 	COOP_REAL_CODEX=$$(node tests/real/which.mjs codex) $(REAL) codex | tee -a target/real/cases.txt
-	COOP_REAL_GEMINI=$$(node tests/real/which.mjs gemini) $(REAL) gemini:: | tee -a target/real/cases.txt
 	COOP_REAL_OPENCODE=$$(node tests/real/which.mjs opencode) $(REAL) opencode:: opencode_link:: | tee -a target/real/cases.txt
 	COOP_REAL_GEMINI=$$(node tests/real/which.mjs gemini) COOP_REAL_OPENCODE=$$(node tests/real/which.mjs opencode) \
 		$(REAL) acp:: | tee -a target/real/cases.txt
+	COOP_REAL_GEMINI=$$(node tests/real/which.mjs gemini) $(REAL) gemini:: | tee -a target/real/cases.txt
 	node tests/real/table.mjs target/real/cases.txt
 
 test-grpc: deps ## The gRPC service by reflection, with buf

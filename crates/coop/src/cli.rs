@@ -265,17 +265,17 @@ pub(crate) enum Simulated {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         args: Vec<OsString>,
     },
-    /// A scripted agent with the manners of Gemini CLI; takes its options
-    #[command(disable_help_flag = true)]
-    Gemini {
-        /// What Gemini CLI takes
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
-        args: Vec<OsString>,
-    },
     /// A scripted agent with the manners of OpenCode: `opencode`, `opencode serve`, `opencode attach`
     #[command(disable_help_flag = true)]
     Opencode {
         /// What OpenCode takes
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<OsString>,
+    },
+    /// A scripted agent with the manners of Gemini CLI; takes its options
+    #[command(disable_help_flag = true)]
+    Gemini {
+        /// What Gemini CLI takes
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         args: Vec<OsString>,
     },

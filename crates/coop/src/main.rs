@@ -71,8 +71,8 @@ async fn simulate(what: Option<Simulated>) -> anyhow::Result<i32> {
         Some(Simulated::Claude { args }) => coop_sim::claude::run(args.into_iter()),
         Some(Simulated::Acp { auth, load_only }) => coop_sim::acp::run(coop_sim::acp::Options { auth, load_only }),
         Some(Simulated::Codex { args }) => coop_sim::codex::run(args).await,
-        Some(Simulated::Gemini { args }) => coop_sim::gemini::run(args).await,
         Some(Simulated::Opencode { args }) => coop_sim::opencode::run(args.into_iter()).await,
+        Some(Simulated::Gemini { args }) => coop_sim::gemini::run(args).await,
         Some(Simulated::Model { port, script }) => {
             coop_sim::model::run(coop_sim::model::Options { port, script }).await.map(|()| 0)
         }

@@ -72,8 +72,6 @@ pub(crate) struct Agent {
     /// What came and was not asked for, for the message of a failure.
     past: VecDeque<String>,
     model: Option<Model>,
-    /// Whether its title says whether it works, as surely as anything else does.
-    pub(crate) has_telling_title: bool,
 }
 
 /// A model server, killed when dropped.
@@ -169,7 +167,7 @@ impl Agent {
     /// Follows an agent that runs, in this folder.
     pub(crate) fn of(sidecar: Sidecar, work: PathBuf, model: Option<Model>) -> Self {
         let events = follow(&sidecar.socket());
-        Self { sidecar, work, events, past: VecDeque::new(), model, has_telling_title: false }
+        Self { sidecar, work, events, past: VecDeque::new(), model }
     }
 
     /// Waits for the next event that is like this.
@@ -200,12 +198,13 @@ impl Agent {
         }
         assert_eq!(found, name, "{change:#} after {:#?}", self.past);
         let source = change["evidence"]["source"].as_str().unwrap_or_default();
-        let is_strong = matches!(source, "control" | "hook" | "session_log");
+        // Others than Claude Code have states that nothing better tells.
+        let is_claude = self.sidecar.lines.iter().any(|line| line == "agent claude");
+        let is_strong = matches!(source, "control" | "hook" | "session_log") || !is_claude && source != "none";
         // Only what has no better way is taken from the screen, and only the system knows of an end.
         let may_be_weak = match found.as_str() {
             "waiting" => source == "screen" && change["ask"]["channel"] == "keys",
             "exited" => source == "process",
-            "idle" | "working" => source == "title" && self.has_telling_title,
             _ => false,
         };
         assert!(is_strong || may_be_weak, "{change:#}");

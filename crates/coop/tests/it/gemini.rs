@@ -97,9 +97,7 @@ impl Place {
             }
             change(command.current_dir(&self.work))
         });
-        let mut agent = Agent::of(sidecar, self.work.clone(), model);
-        agent.has_telling_title = true;
-        agent
+        Agent::of(sidecar, self.work.clone(), model)
     }
 
     /// Counts the processes that were started here and still run.
