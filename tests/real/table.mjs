@@ -11,7 +11,7 @@ const CASES = [
 /** Other words for the same case. */
 const ALSO = { 'API error and recovery': 'error and recovery', 'shutdown leaves no process': 'exit' };
 const ROWS = [
-  'claude pty', 'claude pipe', 'codex pty', 'codex pipe', 'opencode pty', 'opencode server', 'opencode acp', 'gemini acp',
+  'claude pty', 'claude pipe', 'codex pty', 'codex pipe', 'opencode pty', 'opencode server', 'opencode acp', 'gemini pty', 'gemini acp',
 ];
 /** Cells that cannot be, and why. */
 const NONE = {

@@ -310,6 +310,11 @@ impl Driver for Gemini {
         }
     }
 
+    /// Hooks of the project have a say in it too; the title tells, unless it is switched off.
+    fn ends_on_stop(&self) -> bool {
+        !self.titled
+    }
+
     fn start_reply(&self, _: StartSource, context: &str) -> Option<Value> {
         let output = json!({ "hookEventName": "SessionStart", "additionalContext": context });
         Some(json!({ "hookSpecificOutput": output }))

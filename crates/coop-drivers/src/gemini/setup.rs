@@ -70,8 +70,8 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
         (Some(home), _) => {
             env.push((HOME.to_owned(), home.clone()));
             let trusted = json!({ launch.cwd.clone(): "TRUST_FOLDER" });
-            files.push(file(format!("{home}/.gemini/settings.json"), &own_settings(launch)));
-            files.push(file(format!("{home}/.gemini/trustedFolders.json"), &trusted));
+            files.push(file(format!("{home}/.gemini/settings.json"), &own_settings(launch), Existing::Replaced));
+            files.push(file(format!("{home}/.gemini/trustedFolders.json"), &trusted, Existing::Merged));
         }
         (None, _) if launch.settings.is_some() => {
             return Err(SetupError("gemini takes settings of coop's only with --isolate".to_owned()));
@@ -79,7 +79,7 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
         (None, Some(defaults)) => {
             let path = format!("{}/gemini-defaults.json", launch.folder);
             env.push((SYSTEM_DEFAULTS.to_owned(), path.clone()));
-            files.push(file(path, &defaults));
+            files.push(file(path, &defaults, Existing::Replaced));
         }
         (None, None) => {}
     }
@@ -231,8 +231,8 @@ fn hooks(launch: &Launch) -> Value {
     Value::Object(REPORTING.iter().chain(&HOLDING).map(hook).collect::<Map<_, _>>())
 }
 
-fn file(path: String, content: &Value) -> FileToWrite {
-    FileToWrite { path, content: content.to_string(), existing: Existing::Replaced }
+fn file(path: String, content: &Value, existing: Existing) -> FileToWrite {
+    FileToWrite { path, content: content.to_string(), existing }
 }
 
 #[cfg(test)]

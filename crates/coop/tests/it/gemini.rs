@@ -119,17 +119,13 @@ impl Place {
 }
 
 /// Prints how long it took from a cause to the state that it led to.
-fn case(which: &Which, name: &str, since: Instant) {
-    case_in(which, "pty", name, since);
-}
-
 #[expect(clippy::print_stdout, reason = "a table is made of it")]
-fn case_in(which: &Which, runtime: &str, name: &str, since: Instant) {
+fn case(which: &Which, name: &str, since: Instant) {
     let agent = match which {
         Which::Scripted => "sim gemini",
         Which::Real(_) => "gemini",
     };
-    println!("CASE\t{agent}\t{runtime}\t{name}\t{}", since.elapsed().as_millis());
+    println!("CASE\t{agent}\tpty\t{name}\t{}", since.elapsed().as_millis());
 }
 
 /// From the start to the exit: every state with its evidence, every answer with its effect.
@@ -223,10 +219,9 @@ fn the_list(which: &Which, home: Home) {
     case(which, &name("API error"), since);
     let fault = &blocked["next"]["fault"];
     assert_eq!((&fault["kind"], &fault["status"]), (&json!("auth"), &json!(401)), "{blocked:#}");
-    let since = Instant::now();
     agent.nudge("ten [[err:503x1]] [[text:well again]]");
     agent.state("idle");
-    case(which, &name("recovery"), since);
+    case(which, &name("error and recovery"), since);
     assert_eq!(agent.get("/api/v1/agent")["last_message"], "well again");
 
     let since = Instant::now();
@@ -248,7 +243,7 @@ fn the_list(which: &Which, home: Home) {
     agent.post("/api/v1/shutdown", &json!({}));
     agent.state("exited");
     place.wait_for_no_process();
-    case(which, &name("exit, and no process is left"), since);
+    case(which, &name("exit"), since);
 }
 
 #[test]
@@ -401,18 +396,14 @@ fn a_gated_stop_holds_the_turn_until_it_is_decided() {
 fn over_pipes_it_speaks_acp() {
     with_both(|which| {
         let place = Place::new(Home::Users);
-        let since = Instant::now();
         let mut agent = place.start(which, &["--runtime", "pipe"], &[]);
         agent.state("idle");
-        case_in(which, "pipe", "idle", since);
         agent.nudge("one [[bash:touch denied.txt]]");
         let ask = agent.asked("permission");
         assert_eq!(ask["channel"], "structured");
-        let since = Instant::now();
         let answered = agent.respond(&json!({ "accept": false }));
         assert_eq!(answered["via"], "control");
         agent.state("idle");
-        case_in(which, "pipe", "permission denied", since);
         assert!(!agent.has("denied.txt"), "what was denied was done");
         agent.nudge("two [[bash:touch allowed.txt]]");
         agent.asked("permission");
