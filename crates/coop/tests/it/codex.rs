@@ -456,9 +456,12 @@ fn an_agent_is_started_once_its_server_listens_or_without_it() {
     let _listener = std::os::unix::net::UnixListener::bind(&there).expect("it listens");
     for (socket, expected) in [(there, "with"), (missing, "without")] {
         let mut command = coop(folder.path());
-        command.args(["await", "--within", "0.2"]).arg(&socket).args(["2", "--", "echo", "with", "echo", "without"]);
+        let told = folder.path().join("status/server.json");
+        command.args(["await", "--within", "0.2"]).args([&socket, &told]);
+        command.args(["2", "--", "echo", "with", "echo", "without"]);
         let (code, out, err) = run(&mut command);
         assert_eq!((code, out.lines().last()), (0, Some(expected)), "{out} {err}");
+        assert_eq!(told.exists(), expected == "without");
     }
 }
 
