@@ -100,6 +100,8 @@ pub(crate) struct OpenCode {
     /// Parts of messages that were told already.
     told: HashSet<String>,
     reread: Reread,
+    /// The names of what could not be read.
+    again: Vec<String>,
     outbox: Vec<Say>,
 }
 
@@ -171,6 +173,7 @@ impl OpenCode {
             roles: HashMap::new(),
             told: HashSet::new(),
             reread: Reread::default(),
+            again: Vec::new(),
             outbox: Vec::new(),
         }
     }
