@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use coop_api::{Capability, Token};
 use coop_drivers::{
-    Driver, Existing, FileToWrite, Known, Launch, Link, Ready, Rules, Runtime, Setup, UNKNOWN, Variables,
+    Driver, Existing, FileToWrite, Known, Launch, Link, Ready, Rules, Runtime, Setup, UNKNOWN, Variables, merge,
 };
 use coop_session::{AgentOptions, Prepared, ServiceOptions, StartConfig, StopConfig, StopMode};
 use coop_term::{Command, Streams};
@@ -359,23 +359,8 @@ fn write_private(file: &FileToWrite) -> io::Result<()> {
 /// Returns JSON with the fields of both; what is there and is not JSON goes.
 fn merged(there: Option<Vec<u8>>, more: &str) -> io::Result<String> {
     let mut all = there.and_then(|there| serde_json::from_slice(&there).ok()).unwrap_or(Value::Null);
-    merge(&mut all, serde_json::from_str(more)?);
+    merge(&mut all, &serde_json::from_str(more)?);
     Ok(all.to_string())
-}
-
-fn merge(into: &mut Value, from: Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (key, value) in from {
-                merge(into.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (Value::Array(into), Value::Array(from)) => {
-            let new: Vec<_> = from.into_iter().filter(|value| !into.contains(value)).collect();
-            into.extend(new);
-        }
-        (into, from) => *into = from,
-    }
 }
 
 /// Tells whether nobody but root can write to a folder or to one above it.

@@ -11,7 +11,7 @@ use std::{env, fs, thread};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::driven::{Agent, Model};
+use crate::driven::{Agent, Model, print_case};
 use crate::tool::{COOP, LIMIT, Sidecar, request};
 
 const KEY: &str = "sk-dummy-key-for-a-model-on-loopback";
@@ -146,14 +146,6 @@ impl World {
         assert!(count > 0, "there is no conversation");
     }
 
-    /// Returns what the model was asked so far.
-    fn model_was_asked(&self) -> Value {
-        let url = &self.model.as_ref().expect("a model").url;
-        let address = url.strip_prefix("http://").expect("an address");
-        let stream = std::net::TcpStream::connect(address).expect("it listens");
-        request(stream, "GET", "/coop/requests", "", "").1
-    }
-
     /// Waits until no process is left that has this home.
     fn assert_gone(&self) {
         let deadline = Instant::now() + LIMIT;
@@ -164,9 +156,8 @@ impl World {
         }
     }
 
-    #[expect(clippy::print_stdout, reason = "a table is made of it")]
     fn told(&self, case: &str, what: &str) {
-        println!("CASE\t{}\tacp\t{case}\t{what}", self.which.name());
+        print_case(self.which.name(), "acp", case, what);
     }
 
     /// Tells how long it took from the cause to what is expected.
@@ -268,6 +259,9 @@ fn the_whole_list_over_acp() {
         let since = Instant::now();
         agent.nudge("five [[err:529x1]]");
         agent.state("idle");
+        let is_it = |asked: &&Value| asked["text"].as_str().is_some_and(|text| text.contains("five [[err:529x1]]"));
+        let asked = world.model.as_ref().map(|model| model.asked().iter().filter(is_it).count());
+        assert!(asked.is_none_or(|times| times >= 2), "the model did not fail: {asked:?}");
         world.case("API error and recovery", since);
 
         let since = Instant::now();
@@ -316,10 +310,10 @@ fn an_earlier_conversation_goes_on() {
             let said = second.event("a message", |body| body["kind"] == "message");
             assert_eq!(said["text"], "what was it? [[text:a fox]]", "the past is not told again");
             second.state("idle");
-            if world.model.is_some() {
-                let asked = world.model_was_asked();
+            if let Some(model) = &world.model {
+                let asked = model.asked();
                 let is_last = |asked: &&Value| asked["text"].as_str().is_some_and(|text| text.contains("what was it?"));
-                let last = asked.as_array().into_iter().flatten().rfind(is_last).expect("it was asked");
+                let last = asked.iter().rfind(is_last).expect("it was asked");
                 assert!(last["messages"].as_u64() >= Some(3), "the model was not told of the past: {last}");
             }
         }
@@ -363,9 +357,8 @@ fn messages_of_any_size_arrive_once_and_whole() {
             }
             // The model was asked with each.
             Which::Gemini(_) | Which::OpenCode(_) => {
-                let asked = world.model_was_asked();
-                let texts: Vec<_> =
-                    asked.as_array().into_iter().flatten().filter_map(|asked| asked["text"].as_str()).collect();
+                let asked = world.model.as_ref().expect("a model").asked();
+                let texts: Vec<_> = asked.iter().filter_map(|asked| asked["text"].as_str()).collect();
                 let whole = |message: &&String| texts.iter().any(|text| text.contains(message.as_str()));
                 messages.iter().filter(whole).cloned().collect()
             }
