@@ -12,7 +12,7 @@ mod protocol;
 mod screen;
 mod setup;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -92,8 +92,8 @@ pub(crate) struct Codex {
     busy: bool,
     /// Whether the turn was told of.
     announced: bool,
-    /// What is asked, by the request's name.
-    asking: HashMap<String, (String, Value)>,
+    /// The names of the requests by which something is asked.
+    asking: HashSet<String>,
     /// Items that were told of, at their beginning and end.
     begun: HashSet<String>,
     ended: HashSet<String>,
@@ -123,7 +123,7 @@ impl Codex {
             turn: None,
             busy: false,
             announced: false,
-            asking: HashMap::new(),
+            asking: HashSet::new(),
             begun: HashSet::new(),
             ended: HashSet::new(),
             on_screen: None,

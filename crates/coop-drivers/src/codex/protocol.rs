@@ -46,11 +46,9 @@ impl Codex {
                 signals.push(Signal::new(EvidenceSource::Screen, "the server will tell of it", gone));
             }
         }
-        let asked = std::mem::take(&mut self.asking).into_values();
         let detail = if up { "the link came up anew" } else { "the link is down" };
-        signals.extend(
-            asked.map(|about| Signal::new(EvidenceSource::Control, detail, Meaning::AskGone { about: Some(about) })),
-        );
+        let gone = |request| Signal::new(EvidenceSource::Control, detail, Meaning::RequestGone { request });
+        signals.extend(self.asking.drain().map(gone));
         signals
     }
 
@@ -166,6 +164,12 @@ impl Codex {
         match method {
             // Over pipes there is only the one we began.
             "thread/started" if self.runtime == Runtime::Pty => return self.adopt(&params["thread"]),
+            // A sub-agent's is told by its own conversation.
+            "serverRequest/resolved" => {
+                let request = params["requestId"].to_string();
+                let was_open = self.asking.remove(&request);
+                return was_open.then_some(Meaning::RequestGone { request }).into_iter().collect();
+            }
             "thread/status/changed" if !self.is_main(params) => {
                 if let Some(id) = params["threadId"].as_str().filter(|id| !self.others.contains(*id))
                     && self.runtime == Runtime::Pty
@@ -194,10 +198,6 @@ impl Codex {
             "item/started" => self.item_began(&params["item"]),
             "item/completed" => self.item_ended(&params["item"]),
             "thread/tokenUsage/updated" => self.used(params),
-            "serverRequest/resolved" => {
-                let about = self.asking.remove(&params["requestId"].to_string());
-                about.map(|about| Meaning::AskGone { about: Some(about) }).into_iter().collect()
-            }
             "error" if params["willRetry"] == true => {
                 let fault = fault::of_error(&params["error"]);
                 let retry = fault::attempt(&fault.message);
@@ -274,12 +274,9 @@ impl Codex {
             return Vec::new();
         };
         // A sub-agent asks by its own conversation, and waits for a person all the same.
-        let is_known = self.asking.contains_key(&id.to_string());
-        if is_known {
+        if !self.asking.insert(id.to_string()) {
             return Vec::new();
         }
-        let about = (draft.tool.clone().unwrap_or_default(), draft.input.clone().unwrap_or_default());
-        self.asking.insert(id.to_string(), about);
         self.announce(None).into_iter().chain([Meaning::Ask(Box::new(draft))]).collect()
     }
 }

@@ -388,3 +388,29 @@ fn after_a_break_of_the_link_everything_is_read_again_and_asked_once() {
         assert_eq!((mimic.asks().len(), mimic.describe().as_str()), (0, "working"));
     }
 }
+
+/// Returns a driver in the terminal that has one conversation, `T`, with a turn under way.
+fn in_turn() -> Mimic {
+    let mut mimic = mimic(Runtime::Pty, "codex");
+    mimic.see(&Seen::Link(true), 0);
+    mimic.see(&Seen::Control(json!({ "id": "coop-hello", "result": {} })), 0);
+    let thread = json!({ "id": "T", "status": { "type": "idle" } });
+    mimic.see(&Seen::Control(json!({ "method": "thread/started", "params": { "thread": thread } })), 0);
+    let began = json!({ "method": "turn/started", "params": { "threadId": "T", "turn": { "id": "U" } } });
+    mimic.see(&Seen::Control(began), 0);
+    said(&mut mimic);
+    mimic
+}
+
+/// It was opened, as one of any conversation, and stayed open: its end was heard only of the person's own.
+#[test]
+fn what_a_sub_agent_asks_ends_too() {
+    let mut mimic = in_turn();
+    let params = json!({ "threadId": "child", "turnId": "V", "command": "ls" });
+    let request = json!({ "id": 3, "method": "item/commandExecution/requestApproval", "params": params });
+    mimic.see(&Seen::Control(request), 0);
+    assert_eq!(mimic.asks().len(), 1);
+    let params = json!({ "threadId": "child", "requestId": 3 });
+    mimic.see(&Seen::Control(json!({ "method": "serverRequest/resolved", "params": params })), 0);
+    assert_eq!((mimic.asks().len(), mimic.describe().as_str()), (0, "working"));
+}

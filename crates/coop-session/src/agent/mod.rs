@@ -189,8 +189,11 @@ impl Agent {
         if let (Observation::Reply { name, status, .. }, Some(performance)) = (seen, &mut self.performance) {
             performance.replied(name, *status);
         }
-        let signals = self.driver.observe(seen, now.millis());
         let mut effects = Vec::new();
+        if matches!(seen, Observation::Link { .. }) {
+            self.link_changed(now, &mut effects);
+        }
+        let signals = self.driver.observe(seen, now.millis());
         for signal in &signals {
             match (&signal.meaning, seen) {
                 // A long conversation that is resumed counts, but it is not told again.
@@ -386,10 +389,10 @@ impl Agent {
             Meaning::Working { .. } if is_strong => vec![Command],
             // It asks nothing any more.
             Meaning::Idle(_) | Meaning::Blocked(_) => vec![Idle, AskGone],
-            Meaning::AskGone { .. } => vec![AskGone],
-            Meaning::Replied { request, .. } => vec![Expected::Reply(request.clone())],
             // What settles another ask proves nothing of this one.
+            Meaning::AskGone { about } if performance.is_about(about.as_ref(), signal.source) => vec![AskGone],
             Meaning::RequestGone { request } if performance.answers(request) => vec![AskGone],
+            Meaning::Replied { request, .. } => vec![Expected::Reply(request.clone())],
             _ => return,
         };
         performance.prove(&proves, Proof::of(signal));

@@ -8,6 +8,7 @@ use coop_api::{
     WriterId,
 };
 use coop_drivers::{AskDraft, Expected, Meaning, OnScreen, Reach, Retry, Say, Signal, Step, View};
+use serde_json::Value;
 
 use super::nudges::receipt_event;
 use super::{Agent, Effect, Now, ReplyTo};
@@ -155,6 +156,29 @@ impl Performance {
         of == request
     }
 
+    /// Tells whether it ends the ask that is answered when those about a tool and its input do, or all of them. Of a
+    /// dialog that was read off the screen no tool is known; there is one at a time.
+    pub(super) fn is_about(&self, about: Option<&(String, Value)>, source: EvidenceSource) -> bool {
+        let Purpose::Answer { ask, reach, .. } = &self.purpose else { return false };
+        match (about, &ask.tool) {
+            (Some((tool, input)), Some(of)) => tool == of && ask.input.as_ref() == Some(input),
+            (Some(_), None) => true,
+            // What the screen no longer shows is settled only if the screen is all there is.
+            (None, _) => source != EvidenceSource::Screen || *reach == Reach::Keys,
+        }
+    }
+
+    /// Tells whether nothing will show any more that it took, now that the link it went over broke: the agent's protocol
+    /// is silent about what it was told before.
+    fn is_over_link(&self) -> bool {
+        match &self.purpose {
+            Purpose::Answer { reach, .. } => matches!(reach, Reach::Control { .. }),
+            Purpose::Configure { .. } => true,
+            // The turn and its end show also later.
+            Purpose::Nudge { .. } | Purpose::Interrupt { .. } => false,
+        }
+    }
+
     /// Notes what the agent's server said to a call.
     pub(super) fn replied(&mut self, name: &str, status: Option<u16>) {
         if let Some((called, reaction)) = &mut self.called
@@ -300,6 +324,13 @@ impl Agent {
             waits && matches!(performance.purpose, Purpose::Nudge { .. })
         };
         if is_working && let Some(performance) = self.performance.take_if(is_out) {
+            self.finish(performance, Err(Failure::Unconfirmed), now, effects);
+        }
+    }
+
+    /// The link to the agent's protocol broke, or is another: what was on its way may have arrived or not.
+    pub(super) fn link_changed(&mut self, now: &Now, effects: &mut Vec<Effect>) {
+        if let Some(performance) = self.performance.take_if(|performance| performance.is_over_link()) {
             self.finish(performance, Err(Failure::Unconfirmed), now, effects);
         }
     }

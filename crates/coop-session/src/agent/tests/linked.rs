@@ -1,0 +1,86 @@
+//! What is done over a link to the agent's own server, and what becomes of it when the link breaks.
+
+use coop_api::ErrorCode;
+
+use super::*;
+
+type Told = oneshot::Receiver<Result<Reply, Error>>;
+
+fn tell(agent: &mut Agent, message: Value, now: &Now) -> Vec<Effect> {
+    let mut effects = agent.observe(&Observation::Control(&message), now);
+    effects.extend(agent.go_on(&input(""), now));
+    effects
+}
+
+fn link(agent: &mut Agent, up: bool, now: &Now) -> Vec<Effect> {
+    let mut effects = agent.observe(&Observation::Link { up }, now);
+    effects.extend(agent.go_on(&input(""), now));
+    effects
+}
+
+fn asks(agent: &mut Agent, request: u64, command: &str, now: &Now) {
+    let params = json!({ "threadId": "T", "turnId": "U", "command": command });
+    let asked = json!({ "id": request, "method": "item/commandExecution/requestApproval", "params": params });
+    assert_eq!(asks_told(&tell(agent, asked, now)), ["opened"]);
+}
+
+fn resolved(agent: &mut Agent, request: u64, now: &Now) -> Vec<Effect> {
+    let params = json!({ "threadId": "T", "requestId": request });
+    tell(agent, json!({ "method": "serverRequest/resolved", "params": params }), now)
+}
+
+/// Returns a Codex whose server was greeted and has one idle conversation.
+fn codex() -> (Agent, Now) {
+    let now = now();
+    let version = Some("codex-cli 0.166.0".to_owned());
+    let mut agent = known("codex", &Launch { command: vec!["codex".into()], version, ..Launch::default() }, &now);
+    link(&mut agent, true, &now);
+    tell(&mut agent, json!({ "id": "coop-hello", "result": {} }), &now);
+    let thread = json!({ "id": "T", "status": { "type": "idle" } });
+    tell(&mut agent, json!({ "method": "thread/started", "params": { "thread": thread } }), &now);
+    assert_eq!(agent.state().short_name(), "idle");
+    (agent, now)
+}
+
+/// Returns one in the middle of a turn.
+fn working() -> (Agent, Now) {
+    let (mut agent, now) = codex();
+    let began = json!({ "method": "turn/started", "params": { "threadId": "T", "turn": { "id": "U" } } });
+    tell(&mut agent, began, &now);
+    (agent, now)
+}
+
+fn respond(agent: &mut Agent, ask: &str, now: &Now) -> (Vec<Effect>, Told) {
+    let answer: Answer = serde_json::from_value(json!({ "ask": ask, "accept": true })).expect("an answer");
+    let (reply, told) = oneshot::channel();
+    (agent.respond(WriterId::default(), &answer, reply, &input(""), now), told)
+}
+
+fn failed(told: &mut Told) -> ErrorCode {
+    told.try_recv().expect("an answer").expect_err("an error").code
+}
+
+/// The caller was told that the answer was delivered, "confirmed by: the link is down".
+#[test]
+fn a_lost_link_confirms_no_answer() {
+    let (mut agent, now) = working();
+    asks(&mut agent, 7, "ls", &now);
+    let (mut effects, mut told) = respond(&mut agent, "ask-1", &now);
+    assert!(told.try_recv().is_err(), "nothing shows yet that it took");
+    effects.extend(link(&mut agent, false, &now));
+    assert_eq!(failed(&mut told), ErrorCode::Unconfirmed);
+    assert_eq!(asks_told(&effects), ["withdrawn"]);
+}
+
+/// Whichever ask was settled first was taken for the one that was being answered.
+#[test]
+fn the_end_of_another_ask_confirms_no_answer() {
+    let (mut agent, now) = working();
+    asks(&mut agent, 7, "ls", &now);
+    asks(&mut agent, 8, "ls", &now);
+    let (_, mut told) = respond(&mut agent, "ask-2", &now);
+    assert_eq!(asks_told(&resolved(&mut agent, 7, &now)), ["withdrawn"]);
+    assert!(told.try_recv().is_err(), "that was the other one");
+    assert_eq!(asks_told(&resolved(&mut agent, 8, &now)), ["answered"]);
+    assert!(matches!(told.try_recv(), Ok(Ok(Reply::Answered(answered))) if answered.ask == AskId("ask-2".into())));
+}
