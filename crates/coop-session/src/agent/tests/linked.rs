@@ -84,3 +84,40 @@ fn the_end_of_another_ask_confirms_no_answer() {
     assert_eq!(asks_told(&resolved(&mut agent, 8, &now)), ["answered"]);
     assert!(matches!(told.try_recv(), Ok(Ok(Reply::Answered(answered))) if answered.ask == AskId("ask-2".into())));
 }
+
+/// Returns an agent that speaks ACP, and asks twice for the same.
+fn acp_asks_twice() -> (Agent, Now) {
+    let now = now();
+    let mut agent = known("acp", &Launch { runtime: Runtime::Pipe, ..Launch::default() }, &now);
+    tell(&mut agent, json!({ "id": 1, "result": { "protocolVersion": 1 } }), &now);
+    tell(&mut agent, json!({ "id": 3, "result": { "sessionId": "s" } }), &now);
+    for request in ["a", "b"] {
+        let call = json!({ "toolCallId": request, "title": "ls", "kind": "execute", "rawInput": { "command": "ls" } });
+        let yes = json!({ "optionId": "yes", "name": "Yes", "kind": "allow_once" });
+        let params = json!({ "sessionId": "s", "toolCall": call, "options": [yes] });
+        let asked = json!({ "id": request, "method": "session/request_permission", "params": params });
+        let effects = tell(&mut agent, asked, &now);
+        assert!(asks_told(&effects).contains(&"opened"), "{effects:?}");
+    }
+    (agent, now)
+}
+
+fn cancelled(agent: &mut Agent, request: &str, now: &Now) -> Vec<Effect> {
+    tell(agent, json!({ "method": "$/cancel_request", "params": { "requestId": request } }), now)
+}
+
+/// Asks were known by their tool and input: the wrong one of two was withdrawn, and none after one was answered.
+#[test]
+fn of_two_requests_for_the_same_the_one_that_is_meant_is_withdrawn() {
+    let open = |agent: &Agent| agent.asks().into_iter().map(|ask| ask.id.0).collect::<Vec<_>>();
+    let (mut agent, now) = acp_asks_twice();
+    assert_eq!(asks_told(&cancelled(&mut agent, "b", &now)), ["withdrawn"]);
+    assert_eq!(open(&agent), ["ask-1"]);
+
+    let (mut agent, now) = acp_asks_twice();
+    let (effects, mut told) = respond(&mut agent, "ask-1", &now);
+    assert_eq!(asks_told(&effects), ["answered"]);
+    assert!(matches!(told.try_recv(), Ok(Ok(Reply::Answered(_)))));
+    assert_eq!(asks_told(&cancelled(&mut agent, "b", &now)), ["withdrawn"]);
+    assert_eq!(open(&agent), [""; 0]);
+}
