@@ -46,6 +46,7 @@ const BY_SCREEN: [Capability; 2] = [Capability::Permission, Capability::Interrup
 
 const BEGINS_WITHIN: Duration = Duration::from_secs(20);
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
+const REPLIES_WITHIN: Duration = Duration::from_secs(10);
 const ESCAPE: Bytes = Bytes::from_static(b"\x1b");
 
 pub(crate) const KNOWN: Known = Known {
@@ -71,6 +72,8 @@ pub(crate) struct Codex {
     runtime: Runtime,
     /// What the protocol is to be told next.
     outbox: Vec<Say>,
+    /// How often its settings were changed.
+    settings: u64,
     /// Whether its server is there to talk to.
     linked: bool,
     /// How the conversation begins, over pipes.
@@ -112,6 +115,7 @@ impl Codex {
             way: plan.way,
             runtime: launch.runtime,
             outbox: Vec::new(),
+            settings: 0,
             linked: launch.runtime == Runtime::Pipe && plan.way == Way::Server,
             begin: plan.begin,
             prompt: plan.prompt,
@@ -246,6 +250,9 @@ impl Driver for Codex {
                 return Err(Refusal::BadRequest(why));
             }
         }
-        Ok(vec![Step::Send(protocol::request("coop-settings", "thread/settings/update", &changes))])
+        self.settings += 1;
+        let id = format!("{}{}", protocol::SETTINGS, self.settings);
+        let replied = Step::Expect { what: Expected::Reply(id.clone()), within: REPLIES_WITHIN, retry: None };
+        Ok(vec![Step::Send(protocol::request(&id, "thread/settings/update", &changes)), replied])
     }
 }

@@ -18,6 +18,8 @@ const LATEST: &str = "coop-latest";
 const THREAD: &str = "coop-thread";
 const JOIN: &str = "coop-join";
 const TURN: &str = "coop-turn";
+/// What the names of those begin with that change settings; a number follows.
+pub(super) const SETTINGS: &str = "coop-settings-";
 /// What comes in many small pieces and is told as a whole at the end.
 const PIECES: [&str; 8] = [
     "item/agentMessage/delta",
@@ -120,6 +122,9 @@ impl Codex {
             JOIN => {
                 (self.joining, self.joined) = (false, self.joined || !failed);
                 Vec::new()
+            }
+            _ if id.starts_with(SETTINGS) => {
+                vec![Meaning::Replied { request: id.to_owned(), error: failed.then(|| fault::of_reply(error).message) }]
             }
             _ => Vec::new(),
         }

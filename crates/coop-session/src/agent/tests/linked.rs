@@ -121,3 +121,47 @@ fn of_two_requests_for_the_same_the_one_that_is_meant_is_withdrawn() {
     assert_eq!(asks_told(&cancelled(&mut agent, "b", &now)), ["withdrawn"]);
     assert_eq!(open(&agent), [""; 0]);
 }
+
+/// Changes the mode, and returns the request that does, and who waits for it.
+fn configure(agent: &mut Agent, mode: &str, now: &Now) -> (Value, Told) {
+    let settings = coop_api::Configure { mode: Some(mode.to_owned()), model: None };
+    let (reply, mut told) = oneshot::channel();
+    let effects = agent.configure(&settings, reply, &input(""), now);
+    let [Effect::Say(Say::Message(message))] = &effects[..] else { panic!("{effects:?}") };
+    assert!(told.try_recv().is_err(), "it is not done yet");
+    (message["id"].clone(), told)
+}
+
+/// Settings were sent and said to be done, whatever the agent made of them.
+#[test]
+fn a_setting_that_is_refused_is_not_done() {
+    let (codex, now) = codex();
+    let mut acp = known("acp", &Launch { runtime: Runtime::Pipe, ..Launch::default() }, &now);
+    tell(&mut acp, json!({ "id": 1, "result": { "protocolVersion": 1 } }), &now);
+    let modes = json!({ "currentModeId": "default", "availableModes": [{ "id": "plan", "name": "Plan" }] });
+    tell(&mut acp, json!({ "id": 3, "result": { "sessionId": "s", "modes": modes } }), &now);
+    for mut agent in [codex, acp] {
+        let (late, mut told) = configure(&mut agent, "plan", &now);
+        agent.tick(&input(""), &after(&now, Duration::from_secs(60)));
+        assert_eq!(failed(&mut told), ErrorCode::Unconfirmed);
+
+        let (id, mut told) = configure(&mut agent, "plan", &now);
+        tell(&mut agent, json!({ "id": late, "result": {} }), &now);
+        assert!(told.try_recv().is_err(), "that was the one before");
+        tell(&mut agent, json!({ "id": id, "error": { "code": -32600, "message": "not now" } }), &now);
+        let error = told.try_recv().expect("an answer").expect_err("refused");
+        assert_eq!(error.message, "the agent refuses: not now");
+
+        let (id, mut told) = configure(&mut agent, "plan", &now);
+        tell(&mut agent, json!({ "id": id, "result": {} }), &now);
+        assert!(matches!(told.try_recv(), Ok(Ok(Reply::Done))));
+    }
+}
+
+#[test]
+fn a_lost_link_confirms_no_setting() {
+    let (mut agent, now) = codex();
+    let (_, mut told) = configure(&mut agent, "plan", &now);
+    link(&mut agent, false, &now);
+    assert_eq!(failed(&mut told), ErrorCode::Unconfirmed);
+}
