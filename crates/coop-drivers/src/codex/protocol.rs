@@ -123,6 +123,13 @@ impl Codex {
                 (self.joining, self.joined) = (false, self.joined || !failed);
                 Vec::new()
             }
+            // The first message is not on its way any more, and nothing else would be heard. Of any other the sender is told.
+            TURN if failed => {
+                let fault = fault::of_reply(error);
+                let refused = Meaning::Replied { request: id.to_owned(), error: Some(fault.message.clone()) };
+                let blocked = self.prompt.take().map(|_| Meaning::Blocked(fault));
+                [refused].into_iter().chain(blocked).collect()
+            }
             _ if id.starts_with(SETTINGS) => {
                 vec![Meaning::Replied { request: id.to_owned(), error: failed.then(|| fault::of_reply(error).message) }]
             }

@@ -414,3 +414,23 @@ fn what_a_sub_agent_asks_ends_too() {
     mimic.see(&Seen::Control(json!({ "method": "serverRequest/resolved", "params": params })), 0);
     assert_eq!((mimic.asks().len(), mimic.describe().as_str()), (0, "working"));
 }
+
+/// It was `starting` for ever: the first message was refused, and nothing else was going to be heard.
+#[test]
+fn a_first_message_that_is_refused_leaves_it_blocked() {
+    let mut mimic = mimic(Runtime::Pipe, "codex fix");
+    mimic.see(&Seen::Control(json!({ "id": "coop-hello", "result": {} })), 0);
+    let thread = json!({ "id": "T", "status": { "type": "idle" } });
+    mimic.see(&Seen::Control(json!({ "id": "coop-thread", "result": { "thread": thread } })), 0);
+    assert_eq!(said(&mut mimic), ["initialized", "thread/start", "turn/start"]);
+    assert_eq!(mimic.describe(), "starting");
+    let error = json!({ "code": -32600, "message": "no such model" });
+    mimic.see(&Seen::Control(json!({ "id": "coop-turn", "error": error })), 0);
+    assert_eq!(mimic.describe(), "blocked: request None no such model");
+    // The next one is taken, and the end of its turn counts.
+    let began = json!({ "method": "turn/started", "params": { "threadId": "T", "turn": { "id": "U" } } });
+    mimic.see(&Seen::Control(began), 0);
+    let ended = json!({ "method": "turn/completed", "params": { "threadId": "T", "turn": { "status": "completed" } } });
+    mimic.see(&Seen::Control(ended), 0);
+    assert_eq!(mimic.describe(), "idle");
+}

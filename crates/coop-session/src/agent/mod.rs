@@ -392,6 +392,9 @@ impl Agent {
             // What settles another ask proves nothing of this one.
             Meaning::AskGone { about } if performance.is_about(about.as_ref(), signal.source) => vec![AskGone],
             Meaning::RequestGone { request } if performance.answers(request) => vec![AskGone],
+            Meaning::Replied { request, error: Some(_) } if performance.has_sent(request) => {
+                return performance.refuse(Proof::of(signal));
+            }
             Meaning::Replied { request, .. } => vec![Expected::Reply(request.clone())],
             _ => return,
         };

@@ -23,6 +23,8 @@ pub(super) struct Performance {
     proof: Option<Proof>,
     /// How many expectations held before it.
     proven: usize,
+    /// The names of the requests it has sent.
+    sent: Vec<String>,
     /// The last call, and what the agent's server said to it.
     called: Option<(String, Reaction)>,
     attempts: u32,
@@ -133,6 +135,7 @@ impl Performance {
             waiting: Waiting::Nothing,
             proof: None,
             proven: 0,
+            sent: Vec::new(),
             called: None,
             attempts: 0,
             state_before: state.as_str().to_owned(),
@@ -177,6 +180,15 @@ impl Performance {
             // The turn and its end show also later.
             Purpose::Nudge { .. } | Purpose::Interrupt { .. } => false,
         }
+    }
+
+    pub(super) fn has_sent(&self, request: &str) -> bool {
+        self.sent.iter().any(|sent| sent == request)
+    }
+
+    /// Notes that the agent does not do what it was told, whatever else is waited for.
+    pub(super) fn refuse(&mut self, refusal: Proof) {
+        self.proof.get_or_insert(refusal);
     }
 
     /// Notes what the agent's server said to a call.
@@ -452,7 +464,10 @@ impl Agent {
             match performance.steps.pop_front() {
                 None => return Progress::Done(Ok(())),
                 Some(Step::Type(keys)) => effects.push(Effect::Type(keys)),
-                Some(Step::Send(message)) => effects.push(Effect::Say(Say::Message(message))),
+                Some(Step::Send(message)) => {
+                    performance.sent.extend(request_name(&message));
+                    effects.push(Effect::Say(Say::Message(message)));
+                }
                 Some(Step::Call(call)) => {
                     performance.called = Some((call.name.clone(), Reaction::None));
                     effects.push(Effect::Say(Say::Call(call)));
@@ -478,6 +493,7 @@ impl Agent {
 
     fn finish(&mut self, performance: Performance, outcome: Result<(), Failure>, now: &Now, effects: &mut Vec<Effect>) {
         let Performance { purpose, proof, proven, attempts, state_before, .. } = performance;
+        let proof = proof.filter(|proof| proof.refused.is_none());
         let (confirmed_by, prompt) = proof.map_or((None, None), |proof| (Some(proof.detail), proof.prompt));
         match purpose {
             Purpose::Nudge { id, text, reply, began } => {
@@ -553,6 +569,14 @@ impl Agent {
 /// Tells whether anything is typed in these steps.
 pub(super) fn types<'a>(steps: impl IntoIterator<Item = &'a Step>) -> bool {
     steps.into_iter().any(|step| matches!(step, Step::Type(_)))
+}
+
+/// Returns the name of a request, as its reply will have it.
+fn request_name(message: &Value) -> Option<String> {
+    match message.get("id").or_else(|| message.get("request_id"))? {
+        Value::String(name) => Some(name.clone()),
+        id => Some(id.to_string()),
+    }
 }
 
 enum Progress {

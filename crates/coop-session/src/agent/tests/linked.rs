@@ -165,3 +165,17 @@ fn a_lost_link_confirms_no_setting() {
     link(&mut agent, false, &now);
     assert_eq!(failed(&mut told), ErrorCode::Unconfirmed);
 }
+
+/// The receipt said "unconfirmed" after twenty seconds, although the server had refused the message at once.
+#[test]
+fn a_message_that_is_refused_is_told_so_at_once() {
+    let (mut agent, now) = codex();
+    let (reply, mut receipt) = oneshot::channel();
+    let request = NudgeRequest { message: "go".into(), when: When::Now, wait: true };
+    agent.nudge(WriterId::default(), request, reply, &input(""), &now);
+    let error = json!({ "code": -32600, "message": "thread not found: T" });
+    tell(&mut agent, json!({ "id": "coop-turn", "error": error }), &now);
+    let Ok(Ok(Reply::Receipt(receipt))) = receipt.try_recv() else { panic!("no receipt") };
+    assert_eq!((receipt.delivered, receipt.reason.as_deref(), receipt.confirmed_by), (false, Some("refused"), None));
+    assert_eq!(agent.state().short_name(), "idle");
+}
