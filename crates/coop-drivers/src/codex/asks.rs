@@ -16,6 +16,7 @@ use std::time::Duration;
 use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind, Question, QuestionAnswer};
 use serde_json::{Map, Value, json};
 
+use super::protocol::STEER;
 use crate::driver::{Expected, Refusal, Step};
 use crate::{AskDraft, Reach};
 
@@ -151,7 +152,8 @@ fn preview(method: &str, params: &Value, questions: &[Question]) -> String {
     text.trim().lines().next().unwrap_or_default().chars().take(PREVIEW).collect()
 }
 
-/// Returns the steps that answer a request. Feedback comes first: while the request waits, its turn is surely under way.
+/// Returns the steps that answer a request. Feedback comes first: while the request waits, its turn is surely under way. If
+/// the server does not take it nothing is answered.
 pub(super) fn answer(
     ask: &Ask,
     answer: &Answer,
@@ -174,7 +176,8 @@ pub(super) fn answer(
     let mut steps = Vec::new();
     if let Some(text) = feedback.filter(|text| !text.trim().is_empty()) {
         let told = steer(text).ok_or_else(|| Refusal::Occupied("the turn is not known yet; try again".into()))?;
-        steps.push(Step::Send(told));
+        let taken = Expected::Reply(STEER.to_owned());
+        steps.extend([Step::Send(told), Step::Expect { what: taken, within: TAKEN_WITHIN, retry: None }]);
     }
     steps.push(Step::Send(json!({ "id": id, "result": result })));
     steps.push(Step::Expect { what: Expected::AskGone, within: TAKEN_WITHIN, retry: None });

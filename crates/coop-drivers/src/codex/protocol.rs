@@ -18,6 +18,7 @@ const LATEST: &str = "coop-latest";
 const THREAD: &str = "coop-thread";
 const JOIN: &str = "coop-join";
 const TURN: &str = "coop-turn";
+pub(super) const STEER: &str = "coop-steer";
 /// What the names of those begin with that change settings; a number follows.
 pub(super) const SETTINGS: &str = "coop-settings-";
 /// What comes in many small pieces and is told as a whole at the end.
@@ -130,7 +131,7 @@ impl Codex {
                 let blocked = self.prompt.take().map(|_| Meaning::Blocked(fault));
                 [refused].into_iter().chain(blocked).collect()
             }
-            _ if id.starts_with(SETTINGS) => {
+            _ if id == STEER || id.starts_with(SETTINGS) => {
                 vec![Meaning::Replied { request: id.to_owned(), error: failed.then(|| fault::of_reply(error).message) }]
             }
             _ => Vec::new(),
@@ -306,7 +307,7 @@ pub(super) fn turn_start(thread: &str, text: &str) -> Value {
 /// Returns what tells the turn that is under way something more.
 pub(super) fn steer(thread: &str, turn: &str, text: &str) -> Value {
     let input = json!([{ "type": "text", "text": text }]);
-    request("coop-steer", "turn/steer", &json!({ "threadId": thread, "expectedTurnId": turn, "input": input }))
+    request(STEER, "turn/steer", &json!({ "threadId": thread, "expectedTurnId": turn, "input": input }))
 }
 
 pub(super) fn interrupt(thread: &str, turn: &str) -> Value {

@@ -51,7 +51,11 @@ fn working() -> (Agent, Now) {
 }
 
 fn respond(agent: &mut Agent, ask: &str, now: &Now) -> (Vec<Effect>, Told) {
-    let answer: Answer = serde_json::from_value(json!({ "ask": ask, "accept": true })).expect("an answer");
+    answer(agent, json!({ "ask": ask, "accept": true }), now)
+}
+
+fn answer(agent: &mut Agent, answer: Value, now: &Now) -> (Vec<Effect>, Told) {
+    let answer: Answer = serde_json::from_value(answer).expect("an answer");
     let (reply, told) = oneshot::channel();
     (agent.respond(WriterId::default(), &answer, reply, &input(""), now), told)
 }
@@ -178,4 +182,29 @@ fn a_message_that_is_refused_is_told_so_at_once() {
     let Ok(Ok(Reply::Receipt(receipt))) = receipt.try_recv() else { panic!("no receipt") };
     assert_eq!((receipt.delivered, receipt.reason.as_deref(), receipt.confirmed_by), (false, Some("refused"), None));
     assert_eq!(agent.state().short_name(), "idle");
+}
+
+/// The denial went out beside the words that were to go with it, whatever became of those.
+#[test]
+fn a_denial_is_not_sent_without_its_words() {
+    let denied = |effects: &[Effect]| {
+        let is_denial = |effect: &Effect| matches!(effect, Effect::Say(Say::Message(message)) if message["result"]["decision"] == "decline");
+        effects.iter().any(is_denial)
+    };
+    let words = json!({ "accept": false, "text": "leave that alone" });
+    let (mut agent, now) = working();
+    asks(&mut agent, 7, "ls", &now);
+    let (effects, mut told) = answer(&mut agent, words.clone(), &now);
+    assert!(!denied(&effects), "{effects:?}");
+    assert!(denied(&tell(&mut agent, json!({ "id": "coop-steer", "result": { "turnId": "U" } }), &now)));
+    assert_eq!(asks_told(&resolved(&mut agent, 7, &now)), ["answered"]);
+    assert!(matches!(told.try_recv(), Ok(Ok(Reply::Answered(_)))));
+
+    let (mut agent, now) = working();
+    asks(&mut agent, 7, "ls", &now);
+    let (_, mut told) = answer(&mut agent, words, &now);
+    let refused = json!({ "id": "coop-steer", "error": { "message": "no turn is under way" } });
+    assert!(!denied(&tell(&mut agent, refused, &now)), "nothing was sent that decides");
+    assert_eq!(failed(&mut told), ErrorCode::Unconfirmed);
+    assert_eq!(agent.asks().len(), 1);
 }
