@@ -90,6 +90,8 @@ pub(crate) struct Codex {
     joining: bool,
     /// Conversations that are not the person's: sub-agents, and those in which titles are made up.
     others: HashSet<String>,
+    /// Conversations that the person left while they worked.
+    left: HashSet<String>,
     /// The turn that is under way, if its name is known.
     turn: Option<String>,
     busy: bool,
@@ -124,6 +126,7 @@ impl Codex {
             joined: false,
             joining: false,
             others: HashSet::new(),
+            left: HashSet::new(),
             turn: None,
             busy: false,
             announced: false,

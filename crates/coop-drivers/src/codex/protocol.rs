@@ -14,6 +14,7 @@ use crate::{Meaning, Signal};
 const HELLO: &str = "coop-hello";
 const LOADED: &str = "coop-loaded";
 const READ: &str = "coop-read";
+const MOVED: &str = "coop-moved";
 const LATEST: &str = "coop-latest";
 const THREAD: &str = "coop-thread";
 const JOIN: &str = "coop-join";
@@ -92,12 +93,13 @@ impl Codex {
                 Vec::new()
             }
             LOADED => {
-                for thread in result["data"].as_array().into_iter().flatten() {
-                    self.tell(READ, "thread/read", &json!({ "threadId": thread }));
-                }
+                self.read_loaded(&result["data"]);
                 Vec::new()
             }
-            READ => self.adopt(&result["thread"]),
+            READ if self.thread.is_none() || self.is_known(&result["thread"]) => self.adopt(&result["thread"]),
+            READ => Vec::new(),
+            MOVED if self.busy => Vec::new(),
+            MOVED => self.adopt(&result["thread"]),
             LATEST => {
                 let Begin::Latest { method, mut params } = self.begin.clone() else { return Vec::new() };
                 let method = match result["data"][0]["id"].as_str() {
@@ -138,6 +140,24 @@ impl Codex {
         }
     }
 
+    /// Asks for the conversation that is known, if it is still there, or else for all of them: the names of newer ones are
+    /// greater, and the person is in the newest. Those that were left stay loaded.
+    fn read_loaded(&mut self, loaded: &Value) {
+        let mut loaded: Vec<&str> = loaded.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        loaded.sort_unstable_by(|one, other| other.cmp(one));
+        match self.thread.as_deref().filter(|known| loaded.contains(known)) {
+            Some(known) => loaded.retain(|id| *id == known),
+            None => self.thread = None,
+        }
+        for id in loaded {
+            self.tell(READ, "thread/read", &json!({ "threadId": id }));
+        }
+    }
+
+    fn is_known(&self, thread: &Value) -> bool {
+        self.thread.is_some() && thread["id"].as_str() == self.thread.as_deref()
+    }
+
     /// Takes a conversation for the one the person sees, if it can be that.
     fn adopt(&mut self, thread: &Value) -> Vec<Meaning> {
         let Some(id) = thread["id"].as_str() else { return Vec::new() };
@@ -147,7 +167,8 @@ impl Codex {
         }
         let mut meanings = Vec::new();
         if self.thread.as_deref() != Some(id) {
-            self.thread = Some(id.to_owned());
+            self.left.extend(self.thread.replace(id.to_owned()).filter(|_| self.busy));
+            self.left.remove(id);
             (self.joined, self.joining) = (false, false);
             self.turn_over();
             let transcript = thread["path"].as_str().map(str::to_owned);
@@ -184,11 +205,8 @@ impl Codex {
                 return was_open.then_some(Meaning::RequestGone { request }).into_iter().collect();
             }
             "thread/status/changed" if !self.is_main(params) => {
-                if let Some(id) = params["threadId"].as_str().filter(|id| !self.others.contains(*id))
-                    && self.runtime == Runtime::Pty
-                {
-                    let params = json!({ "threadId": id });
-                    self.tell(READ, "thread/read", &params);
+                if let Some(id) = params["threadId"].as_str().filter(|_| self.runtime == Runtime::Pty) {
+                    self.other_changed(id, &params["status"]);
                 }
                 return Vec::new();
             }
@@ -217,6 +235,24 @@ impl Codex {
                 vec![Meaning::Retrying(FaultReport { fault, retry: Some(retry) })]
             }
             _ => Vec::new(),
+        }
+    }
+
+    /// Another conversation than the person's works or rests. A turn that begins in one while nothing happens in the
+    /// person's is the sign that they went on with it: Codex does not tell of that otherwise. What they left in the middle
+    /// of a turn is none, until that turn is over.
+    fn other_changed(&mut self, id: &str, status: &Value) {
+        let is_active = status["type"] == "active";
+        if !is_active {
+            self.left.remove(id);
+        }
+        let name = match &self.thread {
+            None => READ,
+            Some(_) => MOVED,
+        };
+        let is_moved = is_active && !self.busy && !self.left.contains(id);
+        if !self.others.contains(id) && (self.thread.is_none() || is_moved) {
+            self.tell(name, "thread/read", &json!({ "threadId": id }));
         }
     }
 
