@@ -52,6 +52,8 @@ pub(crate) struct Session {
     pub(crate) services: Option<Services>,
     companion: Option<Companion>,
     guard: Option<Guard>,
+    /// What was started for a child that is gone, as it ends.
+    tidying: JoinSet<()>,
     /// The start scripts that run; they end with their child.
     pub(crate) primes: JoinSet<Primed>,
     ring: Arc<Ring>,
@@ -74,6 +76,8 @@ enum Wake {
     PipeWritable,
     Ended,
     Deadline,
+    /// What was started for the child that is gone has ended.
+    Tidied,
     /// A file of the agent's changed.
     Seen(Seen),
     /// The agent's protocol said something.
@@ -113,6 +117,7 @@ impl Session {
             services: None,
             companion: None,
             guard: None,
+            tidying: JoinSet::new(),
             primes: JoinSet::new(),
             ring,
             published,
@@ -130,7 +135,7 @@ impl Session {
 
     /// Runs until a shutdown is through, tells how the last child ended, and answers until nobody can ask any more.
     pub(crate) async fn run(mut self, finished: oneshot::Sender<Option<Exit>>) {
-        while !matches!((&self.child, &self.stop), (None, Some((_, AfterStop::ShutDown)))) {
+        while !self.is_over() {
             match self.wake().await {
                 Wake::Mail(Some(mail)) => self.handle(mail),
                 // Every handle is gone: nobody can watch or steer the child any more.
@@ -150,17 +155,12 @@ impl Session {
                 Wake::Primed(primed) => self.prime(primed),
                 Wake::Ended => self.child_ended(),
                 Wake::Deadline => self.deadline_passed(),
+                Wake::Tidied => {}
             }
             if self.child.is_none() {
-                if let Some(services) = self.services.take() {
-                    services.end().await;
-                }
-                if let Some(companion) = self.companion.take() {
-                    companion.end().await;
-                }
-                self.guard = None;
+                self.tidy_up();
             }
-            if self.child.is_none() && matches!(self.stop, Some((_, AfterStop::Restart))) {
+            if self.is_tidy() && matches!(self.stop, Some((_, AfterStop::Restart))) {
                 self.stop = None;
                 self.respawn();
             }
@@ -171,12 +171,39 @@ impl Session {
         }
     }
 
+    fn is_over(&self) -> bool {
+        self.is_tidy() && matches!(self.stop, Some((_, AfterStop::ShutDown)))
+    }
+
+    /// Tells whether the child is gone, and all that was started for it.
+    fn is_tidy(&self) -> bool {
+        self.child.is_none() && self.tidying.is_empty()
+    }
+
+    /// Ends what was started for the child. That can take seconds, in which questions are answered.
+    fn tidy_up(&mut self) {
+        let (services, companion, guard) = (self.services.take(), self.companion.take(), self.guard.take());
+        if services.is_none() && companion.is_none() {
+            return;
+        }
+        self.tidying.spawn(async move {
+            if let Some(services) = services {
+                services.end().await;
+            }
+            if let Some(companion) = companion {
+                companion.end().await;
+            }
+            drop(guard);
+        });
+    }
+
     async fn wake(&mut self) -> Wake {
         let deadline = self.next_deadline();
         let mail_closed = self.mail.is_closed() && self.mail.is_empty();
         let Some(Running { child, queue, at_end, drain_until, outbox, pipe_at_end, .. }) = &self.child else {
             return tokio::select! {
                 mail = self.mail.recv(), if !mail_closed || self.stop.is_none() => Wake::Mail(mail),
+                Some(_) = self.tidying.join_next() => Wake::Tidied,
                 () = on(deadline.map(|deadline| sleep_until(deadline.into()))) => Wake::Deadline,
             };
         };
