@@ -229,6 +229,7 @@ impl Driver for Acp {
             | Observation::StatusFile(_)
             | Observation::Reply { .. }
             | Observation::Link { .. }
+            | Observation::LinkLost
             | Observation::Title(_)
             | Observation::Screen(_) => Vec::new(),
         }

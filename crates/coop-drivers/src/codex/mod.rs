@@ -178,6 +178,7 @@ impl Driver for Codex {
                 Way::Screen => Vec::new(),
             },
             Observation::Link { up } => self.observe_link(*up),
+            Observation::LinkLost => self.observe_lost(),
             Observation::Title(title) => self.observe_title(title),
             Observation::Screen(screen) => self.observe_screen(screen),
             Observation::StatusFile(file) => {

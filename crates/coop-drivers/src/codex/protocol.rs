@@ -6,6 +6,7 @@
 use coop_api::{AskKind, EvidenceSource, FaultReport, TurnOutcome};
 use serde_json::{Value, json};
 
+use super::setup::Way;
 use super::{Begin, Codex, asks, fault};
 use crate::driver::{Runtime, Say};
 use crate::{Meaning, Signal};
@@ -54,6 +55,16 @@ impl Codex {
         let gone = |request| Signal::new(EvidenceSource::Control, detail, Meaning::RequestGone { request });
         signals.extend(self.asking.drain().map(gone));
         signals
+    }
+
+    /// The server is gone for long. The interface lives on, and its title shows work for ever while it tries to reach the
+    /// server: it says nothing of the agent either.
+    pub(super) fn observe_lost(&mut self) -> Vec<Signal> {
+        if self.way != Way::Server {
+            return Vec::new();
+        }
+        self.turn_over();
+        vec![Signal::new(EvidenceSource::Process, "Codex's server cannot be reached any more", Meaning::Lost)]
     }
 
     pub(super) fn observe_message(&mut self, message: &Value) -> Vec<Signal> {

@@ -284,7 +284,8 @@ impl Driver for Gemini {
             | Observation::Reply { .. }
             | Observation::Sent(_)
             | Observation::Served { .. }
-            | Observation::Link { .. } => Vec::new(),
+            | Observation::Link { .. }
+            | Observation::LinkLost => Vec::new(),
         }
     }
 

@@ -142,7 +142,7 @@ impl OpenCode {
             "busy" => self.works(),
             "retry" => {
                 let mut meanings = self.works();
-                self.retrying = true;
+                self.retell = true;
                 meanings.push(Meaning::Retrying(fault::retry(status, at)));
                 meanings
             }
@@ -153,9 +153,9 @@ impl OpenCode {
 
     pub(super) fn works(&mut self) -> Vec<Meaning> {
         self.error = None;
-        let was_retrying = std::mem::take(&mut self.retrying);
+        let retell = std::mem::take(&mut self.retell);
         if std::mem::replace(&mut self.busy, true) {
-            return was_retrying.then_some(Meaning::Working { tool: None }).into_iter().collect();
+            return retell.then_some(Meaning::Working { tool: None }).into_iter().collect();
         }
         let prompt = self.prompt.as_mut().filter(|prompt| !prompt.ran);
         let text = prompt.and_then(|prompt| {
@@ -167,7 +167,7 @@ impl OpenCode {
 
     fn rests(&mut self) -> Vec<Meaning> {
         let was_busy = std::mem::take(&mut self.busy);
-        self.retrying = false;
+        self.retell = false;
         let error = self.error.take();
         if !was_busy && error.is_none() {
             self.check_prompt();

@@ -70,7 +70,7 @@ pub(crate) struct OpenCode {
     /// Whether its terminal shows no conversation, and whether it has shown one.
     at_home: bool,
     shown: bool,
-    /// Whether the state was read since it was started.
+    /// Whether the state was read since it was started, or since nobody was there for long.
     known: bool,
     /// The conversation it is about.
     session: Option<String>,
@@ -80,8 +80,8 @@ pub(crate) struct OpenCode {
     newest: Option<String>,
     /// Whether a turn is under way.
     busy: bool,
-    /// Whether it said that it tries again.
-    retrying: bool,
+    /// Whether it has to be told once more that it works: it tried again, or nobody was there for long.
+    retell: bool,
     /// What was wrong since it last worked.
     error: Option<Value>,
     /// The newest message of the user.
@@ -161,7 +161,7 @@ impl OpenCode {
             session,
             newest: None,
             busy: false,
-            retrying: false,
+            retell: false,
             error: None,
             prompt: None,
             agent: words.agent.clone(),
@@ -262,6 +262,12 @@ impl Driver for OpenCode {
             Observation::Link { up: false } => {
                 self.link = LinkState::Down;
                 Vec::new()
+            }
+            Observation::LinkLost => {
+                (self.known, self.retell) = (false, true);
+                self.asks.clear();
+                let detail = "opencode's server cannot be reached any more";
+                vec![Signal::new(EvidenceSource::Process, detail, Meaning::Lost)]
             }
             Observation::Screen(screen) => self.observe_screen(screen),
             // Its title has the name of the conversation and says nothing of its state.

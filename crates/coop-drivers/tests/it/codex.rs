@@ -119,6 +119,7 @@ fn label(seen: &Seen) -> String {
         }
         Seen::Hook { event, .. } => event.clone(),
         Seen::Log(line) => format!("{} {}", line["type"], line["payload"]["type"]).replace('"', ""),
+        Seen::LinkLost => "link lost".to_owned(),
         Seen::Link(up) => format!("link {}", if *up { "up" } else { "down" }),
         Seen::Screen(rows) => format!("a screen of {} rows", rows.len()),
         Seen::Title(_) | Seen::Sent(_) | Seen::Status(_) | Seen::Answered { .. } => String::new(),
@@ -509,5 +510,25 @@ fn the_newest_conversation_is_read_first() {
     assert_eq!(asked.collect::<Vec<_>>(), ["03", "02", "01"]);
     assert_eq!(conversation(&read(&mut mimic, "coop-read", "03", "idle")), Some("03"));
     assert_eq!(conversation(&read(&mut mimic, "coop-read", "02", "active")), None);
+    assert_eq!(mimic.describe(), "idle");
+}
+
+/// Its server died, its interface lived on, and it was `working` for ever. The interface was seen to show a spinner in its
+/// title as long as it looks for its server.
+#[test]
+fn what_codex_does_is_not_known_once_its_server_is_gone_for_long() {
+    let mut mimic = in_turn();
+    mimic.see(&Seen::Link(false), 0);
+    assert_eq!(mimic.describe(), "working", "it may be back in a moment");
+    mimic.see(&Seen::LinkLost, 0);
+    assert_eq!(mimic.describe(), "unknown");
+    mimic.see(&Seen::Title("⠙ project".into()), 0);
+    mimic.see(&Seen::Screen(vec!["• Reconnecting to server… (25s)".into(), "› Ask Codex".into()]), 0);
+    assert_eq!(mimic.describe(), "unknown");
+
+    mimic.see(&Seen::Link(true), 0);
+    mimic.see(&Seen::Control(json!({ "id": "coop-hello", "result": {} })), 0);
+    mimic.see(&Seen::Control(json!({ "id": "coop-loaded", "result": { "data": ["T"] } })), 0);
+    read(&mut mimic, "coop-read", "T", "idle");
     assert_eq!(mimic.describe(), "idle");
 }

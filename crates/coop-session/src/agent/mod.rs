@@ -300,6 +300,7 @@ impl Agent {
                 self.end_turn(TurnOutcome::Failed, now, effects);
                 self.withdraw_all("the agent gave up", effects);
             }
+            Meaning::Lost => self.withdraw_all("the agent cannot be reached", effects),
             Meaning::Retrying(report) => record(EventBody::Fault(report.clone())),
             Meaning::Said(message) => {
                 if message.role == Role::Assistant && message.subagent.is_none() {
