@@ -57,6 +57,10 @@ impl Codex {
             if self.rules.shows_work(&lines) {
                 let meaning = Meaning::Working { tool: None };
                 signals.push(Signal::new(EvidenceSource::Screen, "the screen shows work", meaning));
+            } else if self.title_works {
+                // Its prompt is there also while it works.
+                let meaning = Meaning::Working { tool: None };
+                signals.push(Signal::new(EvidenceSource::Title, "the title shows work", meaning));
             } else if self.rules.shows_prompt(&lines) && screen.modes.bracketed_paste {
                 signals.push(Signal::new(EvidenceSource::Screen, "the screen shows the prompt", Meaning::Quiet));
             }

@@ -532,3 +532,19 @@ fn what_codex_does_is_not_known_once_its_server_is_gone_for_long() {
     read(&mut mimic, "coop-read", "T", "idle");
     assert_eq!(mimic.describe(), "idle");
 }
+
+/// Without a server the prompt is on the screen also while it works: after the grace it was said to be idle.
+#[test]
+fn a_prompt_below_a_title_that_shows_work_is_no_sign_of_quiet() {
+    let codex = Known::by_name("codex").expect("a known agent");
+    let launch = Launch { command: vec!["codex".into()], version: None, ..Launch::default() };
+    let mut mimic = Mimic::of((codex.new)(codex.rules().expect("the rules"), &launch));
+    let working = ALL.iter().find(|recording| recording.name == "B05_working.txt").expect("a recording");
+    let rows = Seen::Screen(working.text.lines().map(str::to_owned).collect());
+    let meanings = |signals: Vec<Signal>| signals.iter().map(|signal| signal.meaning.name()).collect::<Vec<_>>();
+    assert_eq!(meanings(mimic.see(&rows, 0)), ["quiet"]);
+    mimic.see(&Seen::Title("⠙ project".into()), 0);
+    assert_eq!(meanings(mimic.see(&rows, 0)), ["working"]);
+    mimic.see(&Seen::Title("project".into()), 0);
+    assert_eq!(meanings(mimic.see(&rows, 0)), ["quiet"]);
+}
