@@ -23,6 +23,7 @@ use self::setup::{Begin, Way};
 use crate::driver::{
     Driver, Expected, Heeds, Launch, Observation, Refusal, Runtime, Say, Setup, SetupError, Step, StopReply, View,
 };
+use crate::recent::Recent;
 use crate::registry::{Known, Login};
 use crate::rules::Rules;
 use crate::{AskDraft, Reach, Signal, StartSource};
@@ -89,7 +90,7 @@ pub(crate) struct Codex {
     /// Whether we have asked to.
     joining: bool,
     /// Conversations that are not the person's: sub-agents, and those in which titles are made up.
-    others: HashSet<String>,
+    others: Recent,
     /// Conversations that the person left while they worked.
     left: HashSet<String>,
     /// The turn that is under way, if its name is known.
@@ -100,8 +101,8 @@ pub(crate) struct Codex {
     /// The names of the requests by which something is asked.
     asking: HashSet<String>,
     /// Items that were told of, at their beginning and end.
-    begun: HashSet<String>,
-    ended: HashSet<String>,
+    begun: Recent,
+    ended: Recent,
     /// The dialog on the screen, as last seen.
     on_screen: Option<AskDraft>,
     /// Whether the title showed work.
@@ -125,14 +126,14 @@ impl Codex {
             model: String::new(),
             joined: false,
             joining: false,
-            others: HashSet::new(),
+            others: Recent::default(),
             left: HashSet::new(),
             turn: None,
             busy: false,
             announced: false,
             asking: HashSet::new(),
-            begun: HashSet::new(),
-            ended: HashSet::new(),
+            begun: Recent::default(),
+            ended: Recent::default(),
             on_screen: None,
             title_works: false,
         }

@@ -173,7 +173,7 @@ impl Codex {
     fn adopt(&mut self, thread: &Value) -> Vec<Meaning> {
         let Some(id) = thread["id"].as_str() else { return Vec::new() };
         if thread["ephemeral"] == true || thread["parentThreadId"].is_string() {
-            self.others.insert(id.to_owned());
+            self.others.insert(id);
             return Vec::new();
         }
         let mut meanings = Vec::new();
