@@ -15,7 +15,6 @@ mod setup;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use bytes::Bytes;
 use coop_api::{Answer, Ask, Capability, Configure};
 use serde_json::{Value, json};
 
@@ -26,7 +25,7 @@ use crate::driver::{
 use crate::recent::Recent;
 use crate::registry::{Known, Login};
 use crate::rules::Rules;
-use crate::{AskDraft, Reach, Signal, StartSource};
+use crate::{AskDraft, Reach, Signal, StartSource, keys};
 
 /// What can be done by its server.
 const BY_SERVER: [Capability; 9] = [
@@ -48,7 +47,6 @@ const BY_SCREEN: [Capability; 2] = [Capability::Permission, Capability::Interrup
 const BEGINS_WITHIN: Duration = Duration::from_secs(20);
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 const REPLIES_WITHIN: Duration = Duration::from_secs(10);
-const ESCAPE: Bytes = Bytes::from_static(b"\x1b");
 
 pub(crate) const KNOWN: Known = Known {
     name: "codex",
@@ -227,7 +225,7 @@ impl Driver for Codex {
         match (self.reachable(), &self.turn, self.runtime) {
             (Ok(thread), Some(turn), _) => vec![Step::Send(protocol::interrupt(thread, turn)), ends],
             // In its own terminal the key does the same, also where the turn's name is not known.
-            (_, _, Runtime::Pty) if self.way != Way::Lines => vec![Step::Type(ESCAPE), ends],
+            (_, _, Runtime::Pty) if self.way != Way::Lines => vec![Step::Type(keys::ESCAPE), ends],
             _ => vec![ends],
         }
     }
