@@ -24,7 +24,7 @@ use crate::lock::WriteLock;
 use crate::log::EventLog;
 use crate::serve::{Outcome, Services};
 use crate::stop::Stop;
-use crate::watch::{LogPaths, Seen};
+use crate::watch::{LogPaths, Seen, StatusFolder};
 
 pub(crate) struct Session {
     pub(crate) options: Options,
@@ -44,6 +44,8 @@ pub(crate) struct Session {
     pub(crate) deferred: Vec<Mail>,
     pub(crate) files: mpsc::Receiver<Seen>,
     pub(crate) log_paths: Option<LogPaths>,
+    /// The status files that the agent keeps.
+    pub(crate) status: Option<StatusFolder>,
     /// What the hooks of this child bring along.
     pub(crate) hook_token: Option<Token>,
     /// The agent's protocol, where that is not its standard input and output.
@@ -112,6 +114,7 @@ impl Session {
             deferred: Vec::new(),
             files: mpsc::channel(1).1,
             log_paths: None,
+            status: None,
             hook_token: None,
             link: None,
             services: None,
