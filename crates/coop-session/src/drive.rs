@@ -114,6 +114,10 @@ impl Session {
     fn read_status(&mut self) {
         for file in self.status.as_mut().map(StatusFolder::news).unwrap_or_default() {
             self.observe(&Observation::StatusFile(&file));
+            // It may change what the screen means, which may not change any more.
+            if let Some(agent) = &mut self.agent {
+                agent.screen_changed(Instant::now());
+            }
         }
     }
 

@@ -178,12 +178,7 @@ impl Agent {
         let sidecar = Sidecar::with(&all, |command| {
             let url = model.as_ref().map(|model| model.url.as_str());
             if set_up == SetUp::New {
-                let known = json!({
-                    "hasCompletedOnboarding": true,
-                    "theme": "dark",
-                    "customApiKeyResponses": { "approved": [&KEY[KEY.len() - 20..]], "rejected": [] },
-                });
-                std::fs::write(work.join(".claude.json"), known.to_string()).expect("written");
+                know(&work, &work.join("another folder"));
                 command.env("CLAUDE_CONFIG_DIR", &work).env("COOP_SIM_DIALOGS", "1");
             }
             prepare(command, url).env("XDG_STATE_HOME", work.join(".state")).current_dir(&work)
@@ -398,7 +393,18 @@ fn recording(work: &Path) -> Option<String> {
     Some(format!("--settings={}", json!({ "hooks": hooks })))
 }
 
-fn prepare<'a>(command: &'a mut Command, model: Option<&str>) -> &'a mut Command {
+/// Writes down in a configuration of Claude Code what it asks at its first start, and that it trusts a folder.
+pub(crate) fn know(config: &Path, trusted: &Path) {
+    let known = json!({
+        "hasCompletedOnboarding": true,
+        "theme": "dark",
+        "customApiKeyResponses": { "approved": [&KEY[KEY.len() - 20..]], "rejected": [] },
+        "projects": { trusted.to_string_lossy(): { "hasTrustDialogAccepted": true } },
+    });
+    std::fs::write(config.join(".claude.json"), known.to_string()).expect("written");
+}
+
+pub(crate) fn prepare<'a>(command: &'a mut Command, model: Option<&str>) -> &'a mut Command {
     command.env("TERM", "xterm-256color").env("COOP_SIM_SCENARIO", "plain");
     if let Some(url) = model {
         command.envs([
