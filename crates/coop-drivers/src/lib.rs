@@ -16,6 +16,7 @@ mod opencode;
 mod options;
 mod program;
 mod questions;
+mod recent;
 mod registry;
 mod rules;
 mod service;
