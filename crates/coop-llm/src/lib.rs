@@ -1,0 +1,29 @@
+//! A typed way to call a model with tools.
+//!
+//! - An [`Agent`] is a model that can be called with a [`Request`]. It keeps nothing between calls.
+//! - A [`Tool`] is something that the model can call: a function with a typed argument ([`typed`]) or anything else.
+//! - An [`Executor`] runs the conversation: it calls the agent, runs the tools it wants, and stops at the end or at a
+//!   limit. What it did and what that took comes back in an [`Outcome`], also when it failed.
+//!
+//! `docs/LLM.md` tells how they work.
+
+mod agent;
+mod cut;
+mod error;
+mod event;
+mod executor;
+mod json;
+mod message;
+mod request;
+mod tool;
+mod usage;
+
+pub use agent::{Agent, Model, RunCx};
+pub use error::{AgentError, ErrorKind};
+pub use event::{Delta, Event, Events};
+pub use executor::{AllowAll, Decision, Executor, Exit, Gate, Limit, Limits, Metrics, Outcome};
+pub use json::Json;
+pub use message::{Message, Part, RedactedThinking, Role, Text, Thinking, ToolResult, ToolUse};
+pub use request::{Request, RequestConfig, Response, StopReason, ThinkingMode, ToolSpec};
+pub use tool::{Effect, Function, Tool, ToolCx, ToolError, ToolOutput, dynamic, schema_of, typed};
+pub use usage::{Price, Prices, Usage};
