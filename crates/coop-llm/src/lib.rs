@@ -14,6 +14,7 @@ mod event;
 mod executor;
 mod json;
 mod message;
+mod provider;
 mod request;
 mod tool;
 mod usage;
@@ -24,6 +25,9 @@ pub use event::{Delta, Event, Events};
 pub use executor::{AllowAll, Decision, Executor, Exit, Gate, Limit, Limits, Metrics, Outcome};
 pub use json::Json;
 pub use message::{Message, Part, RedactedThinking, Role, Text, Thinking, ToolResult, ToolUse};
+pub use provider::{
+    ApiKey, Claude, Http, HttpReply, HttpRequest, KeySources, OpenAi, ProviderConfig, Retry, Transport, TransportError,
+};
 pub use request::{Request, RequestConfig, Response, StopReason, ThinkingMode, ToolSpec};
 pub use tool::{Effect, Function, Tool, ToolCx, ToolError, ToolOutput, dynamic, schema_of, typed};
 pub use usage::{Price, Prices, Usage};

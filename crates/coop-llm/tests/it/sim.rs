@@ -1,0 +1,122 @@
+//! Both providers over HTTP against the fake model server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use coop_llm::{
+    Agent, AgentError, ApiKey, Claude, ErrorKind, Events, Executor, Exit, Message, OpenAi, ProviderConfig, Request,
+    Response, Retry, RunCx, ToolError, typed,
+};
+use coop_sim::model::{Model, Script};
+
+/// A test that takes longer has failed.
+const LIMIT: Duration = Duration::from_secs(30);
+
+async fn server() -> Model {
+    Model::start(Script::default()).await.unwrap()
+}
+
+fn config(model: &Model) -> ProviderConfig {
+    let retry = Retry { base: Duration::from_millis(1), ..Retry::default() };
+    let base_url = Some(format!("{}/", model.url()));
+    ProviderConfig { base_url, retry, ..ProviderConfig::new("claude-opus-4-8") }
+}
+
+fn both(model: &Model) -> [Arc<dyn Agent>; 2] {
+    let key = ApiKey::new("none");
+    [Arc::new(Claude::new(key.clone(), config(model)).unwrap()), Arc::new(OpenAi::new(key, config(model)).unwrap())]
+}
+
+async fn ask(agent: &dyn Agent, text: &str) -> Result<Response, AgentError> {
+    let request = Request { messages: vec![Message::user(text)], ..Request::default() };
+    tokio::time::timeout(LIMIT, agent.run(&request, &RunCx::default())).await.expect("in time")
+}
+
+#[tokio::test]
+async fn an_answer_comes_over_http() {
+    let model = server().await;
+    for agent in both(&model) {
+        let response = ask(&*agent, "Hi [[text:Servus 👋]] [[usage:100,7,50,0]]").await.unwrap();
+        assert_eq!(response.text(), "Servus 👋");
+        assert_eq!((response.usage.total_input(), response.usage.output), (150, 7), "{:?}", response.usage);
+        assert_eq!(response.usage.cache_read, 50);
+    }
+    let paths: Vec<_> = model.requests().into_iter().map(|request| request.path).collect();
+    assert_eq!(paths, ["/v1/messages", "/v1/chat/completions"]);
+}
+
+#[tokio::test]
+async fn faults_pass_or_are_told() {
+    let model = server().await;
+    for agent in both(&model) {
+        for (directive, kind, requests) in [
+            ("[[err:529x2]]", None, 3),
+            ("[[err:500x3]]", None, 4),
+            ("[[err:429x1:retry=0]]", None, 2),
+            ("[[cutx1]]", None, 2),
+            ("[[err:529]]", Some(ErrorKind::Agent), 4),
+            ("[[err:401]]", Some(ErrorKind::Agent), 1),
+            ("[[err:400]]", Some(ErrorKind::Invalid), 1),
+            ("[[err:429x1:retry=3600]]", Some(ErrorKind::RateLimit), 1),
+            ("[[cut]]", Some(ErrorKind::Network), 4),
+        ] {
+            model.reset();
+            let result = ask(&*agent, &format!("{directive} [[text:Done.]]")).await;
+            assert_eq!(result.as_ref().err().map(|error| error.kind), kind, "{directive}: {result:?}");
+            assert_eq!(model.requests().len(), requests, "{directive}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn nobody_there_is_a_network_error() {
+    let model = server().await;
+    let agents = both(&model);
+    model.stop().await;
+    for agent in agents {
+        let error = ask(&*agent, "Hi").await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Network);
+        assert!(error.message.contains("refused"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_cancelled_in_its_middle() {
+    let model = server().await;
+    for agent in both(&model) {
+        let request = Request { messages: vec![Message::user("[[slow:600]]")], ..Request::default() };
+        let (told, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let events = Events::to(move |_| drop(told.send(()))).with_deltas();
+        let cx = RunCx { events, ..RunCx::default() };
+        let call = agent.run(&request, &cx);
+        let stop = async {
+            begun.recv().await;
+            cx.cancel.cancel();
+        };
+        let (result, ()) = tokio::time::timeout(LIMIT, async { tokio::join!(call, stop) }).await.expect("in time");
+        assert_eq!(result.unwrap_err().kind, ErrorKind::Cancelled);
+    }
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Add {
+    a: i64,
+    b: i64,
+}
+
+#[tokio::test]
+async fn the_loop_runs_with_both() {
+    let model = server().await;
+    for agent in both(&model) {
+        model.reset();
+        let add = typed("add", "Adds.", |sum: Add, _| async move { Ok::<_, ToolError>((sum.a + sum.b).to_string()) });
+        let text = r#"[[tool add {"a": 2, "b": 3}]] [[tool add {"a": 2, "b": "x"}]] [[text:Five.]]"#;
+        let run = Executor::new(agent).tool(add).run(vec![Message::user(text)], &RunCx::default()).await;
+        assert!(matches!(run.exit, Exit::Completed), "{:?}", run.exit);
+        assert_eq!(run.text(), "Five.");
+        assert_eq!((run.metrics.invocations, run.metrics.tool_calls, run.metrics.tool_errors), (3, 2, 1));
+        let last = model.requests().pop().unwrap();
+        assert_eq!(last.results[0], "5");
+        assert!(last.results[1].contains("do not fit"), "{:?}", last.results);
+    }
+}
