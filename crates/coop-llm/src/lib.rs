@@ -14,9 +14,11 @@ mod event;
 mod executor;
 mod json;
 mod message;
+mod process;
 mod provider;
 mod request;
 mod tool;
+mod tools;
 mod usage;
 
 pub use agent::{Agent, Model, RunCx};
@@ -30,4 +32,5 @@ pub use provider::{
 };
 pub use request::{Request, RequestConfig, Response, StopReason, ThinkingMode, ToolSpec};
 pub use tool::{Effect, Function, Tool, ToolCx, ToolError, ToolOutput, dynamic, schema_of, typed};
+pub use tools::{Root, coding_tools, reading_tools};
 pub use usage::{Price, Prices, Usage};

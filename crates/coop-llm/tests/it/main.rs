@@ -5,6 +5,7 @@ mod conversation;
 mod retry;
 mod sim;
 mod stream;
+mod tools;
 
 /// A file that is not in the list above would not be run.
 #[test]
