@@ -13,6 +13,8 @@ mod error;
 mod event;
 mod executor;
 mod json;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod message;
 mod process;
 mod provider;
@@ -26,6 +28,8 @@ pub use error::{AgentError, ErrorKind};
 pub use event::{Delta, Event, Events};
 pub use executor::{AllowAll, Decision, Executor, Exit, Gate, Limit, Limits, Metrics, Outcome};
 pub use json::Json;
+#[cfg(feature = "mcp")]
+pub use mcp::{McpAddress, McpConfig, McpProgram, McpServer, McpServers, Secrets};
 pub use message::{Message, Part, RedactedThinking, Role, Text, Thinking, ToolResult, ToolUse};
 pub use provider::{
     ApiKey, Claude, Http, HttpReply, HttpRequest, KeySources, OpenAi, ProviderConfig, Retry, Transport, TransportError,

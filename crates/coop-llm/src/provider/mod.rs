@@ -28,6 +28,8 @@ pub use retry::Retry;
 pub use transport::{Http, HttpReply, HttpRequest, Transport, TransportError};
 
 pub(crate) use key::SECRET_VARIABLES;
+#[cfg(feature = "mcp")]
+pub(crate) use transport::client;
 
 use crate::{Agent, AgentError, Delta, ErrorKind, Event, Model, Request, Response, RunCx, Usage};
 

@@ -9,12 +9,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
-use tokio::process::Command;
 use tokio::time::{Instant, timeout_at};
 
 use super::Root;
 use super::capture::Capture;
-use crate::process::Group;
+use crate::process::{Group, command};
 use crate::{Effect, Tool, ToolCx, ToolError, typed};
 
 #[derive(Deserialize, JsonSchema)]
@@ -69,10 +68,10 @@ async fn run(folder: &Path, shell: &Shell, cx: &ToolCx) -> Result<String, ToolEr
 }
 
 /// Starts a command; both of its outputs are one pipe, so that their order is kept.
-fn start(folder: &Path, command: &str) -> std::io::Result<(Receiver, Group)> {
+fn start(folder: &Path, text: &str) -> std::io::Result<(Receiver, Group)> {
     let (reader, writer) = std::io::pipe()?;
-    let mut shell = Command::new("/bin/sh");
-    shell.arg("-c").arg(command).current_dir(folder).stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    let mut shell = command("/bin/sh");
+    shell.arg("-c").arg(text).current_dir(folder).stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     // The command holds the pipe's other end, and goes with this call.
     let group = Group::spawn(shell)?;
     Ok((Receiver::from_owned_fd(reader.into())?, group))

@@ -2,6 +2,8 @@
 
 mod canned;
 mod conversation;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod retry;
 mod sim;
 mod stream;
