@@ -8,6 +8,7 @@
 //! `docs/LLM.md` tells how they work.
 
 mod agent;
+mod config;
 mod cut;
 mod error;
 mod event;
@@ -24,6 +25,7 @@ mod tools;
 mod usage;
 
 pub use agent::{Agent, Model, RunCx};
+pub use config::{AgentConfig, ProviderName};
 pub use error::{AgentError, ErrorKind};
 pub use event::{Delta, Event, Events};
 pub use executor::{AllowAll, Decision, Executor, Exit, Gate, Limit, Limits, Metrics, Outcome};

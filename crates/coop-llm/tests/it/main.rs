@@ -2,6 +2,7 @@
 
 mod canned;
 mod conversation;
+mod example;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod retry;
