@@ -1,5 +1,6 @@
 //! How far a run may go.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -75,37 +76,36 @@ pub(super) struct Room {
     pub(super) because: Option<Limit>,
 }
 
-/// A call that may write less than this is not worth making.
-const LEAST_OUTPUT: u32 = 256;
-
-/// Works out whether a call can be made within the limits, and how much it may then write. `input` is what it will read.
+/// Works out whether a call can be made within the limits, and how much it may then write. `input` is what it will read,
+/// `wanted` the least that is worth the call and the most that is of use.
 pub(super) fn room(
     limits: &Limits,
     spent: &Usage,
     cost: f64,
     price: Option<Price>,
     input: u64,
-    wanted: u32,
+    wanted: RangeInclusive<u32>,
 ) -> Result<Room, Limit> {
-    let mut room = Room { output: wanted, because: None };
+    let (least, most_wanted) = wanted.into_inner();
+    let mut room = Room { output: most_wanted, because: None };
     if let Some(most) = limits.tokens {
-        room.shrink(most.saturating_sub(spent.total()).saturating_sub(input), Limit::Tokens)?;
+        room.shrink(most.saturating_sub(spent.total()).saturating_sub(input), least, Limit::Tokens)?;
     }
     if let (Some(most), Some(price)) = (limits.cost, price) {
         let left = most - cost - input as f64 * price.dearest_input() / 1e6;
-        let tokens = if price.output > 0.0 { left * 1e6 / price.output } else { f64::from(wanted) };
+        let tokens = if price.output > 0.0 { left * 1e6 / price.output } else { f64::from(most_wanted) };
         // A negative number becomes 0.
-        room.shrink(if left > 0.0 { tokens as u64 } else { 0 }, Limit::Cost)?;
+        room.shrink(if left > 0.0 { tokens as u64 } else { 0 }, least, Limit::Cost)?;
     }
     Ok(room)
 }
 
 impl Room {
-    fn shrink(&mut self, left: u64, limit: Limit) -> Result<(), Limit> {
+    fn shrink(&mut self, left: u64, least: u32, limit: Limit) -> Result<(), Limit> {
         if left < u64::from(self.output) {
             self.output = u32::try_from(left).unwrap_or(u32::MAX);
             self.because = Some(limit);
-            if self.output < LEAST_OUTPUT {
+            if self.output < least {
                 return Err(limit);
             }
         }
@@ -121,7 +121,7 @@ mod tests {
         let spent = Usage { input: spent, ..Usage::default() };
         // 1.25 dollars for a million read, 10 written.
         let price = Some(Price::new(1.0, 10.0));
-        room(&limits, &spent, cost, price, input, 4096).map(|room| (room.output, room.because))
+        room(&limits, &spent, cost, price, input, 256..=4096).map(|room| (room.output, room.because))
     }
 
     #[test]

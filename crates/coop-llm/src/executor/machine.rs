@@ -15,7 +15,9 @@ use super::limits::{Room, room};
 use super::outcome::{Exit, Metrics};
 use super::{Limit, Limits};
 use crate::message::Message;
-use crate::{AgentError, ErrorKind, Model, Part, Price, Request, Response, StopReason, ToolResult, ToolUse, Usage};
+use crate::{
+    AgentError, ErrorKind, Model, Part, Price, Request, Response, StopReason, ThinkingMode, ToolResult, ToolUse, Usage,
+};
 
 /// What is to be done.
 #[derive(Debug)]
@@ -94,10 +96,19 @@ impl Machine {
             self.wanted = self.wanted.saturating_mul(2);
             return self.call();
         }
-        let calls: Vec<ToolUse> = if half { Vec::new() } else { response.tool_uses().cloned().collect() };
-        self.keep(&response, half);
-        let stop = response.stop.clone();
+        // After a refusal, and where there is no room for results, calls are not run; and what has no result is not kept.
+        let unwanted = half || matches!(response.stop, StopReason::Refusal | StopReason::ContextExceeded);
+        let calls: Vec<ToolUse> = if unwanted { Vec::new() } else { response.tool_uses().cloned().collect() };
+        self.keep(&response, unwanted);
+        let (stop, counted) = (response.stop.clone(), response.usage.total() > 0);
         self.response = Some(response);
+        if !counted && (self.limits.tokens.is_some() || self.limits.cost.is_some()) {
+            if !calls.is_empty() {
+                self.take(calls.iter().map(not_run).collect());
+            }
+            let message = "the provider does not say how many tokens it took, so a limit on them cannot be kept";
+            return Step::Done(Exit::Failed(AgentError::new(ErrorKind::Invalid, message)));
+        }
         if !calls.is_empty() {
             return Step::Tools(calls);
         }
@@ -143,7 +154,10 @@ impl Machine {
             return Step::Done(Exit::Limit(Limit::Turns));
         }
         let cost = self.metrics.cost.unwrap_or(0.0);
-        match room(&self.limits, &self.metrics.usage, cost, self.price, self.next_input(), self.wanted) {
+        let thinks = matches!(self.request.config.thinking, Some(ThinkingMode::Budget(_)));
+        let least = if thinks { LEAST_WITH_THOUGHTS } else { LEAST_OUTPUT }.min(self.wanted);
+        let wanted = least..=self.wanted;
+        match room(&self.limits, &self.metrics.usage, cost, self.price, self.next_input(), wanted) {
             Ok(Room { output, because }) => {
                 self.request.config.max_tokens = Some(output);
                 self.shortened = because;
@@ -178,8 +192,8 @@ impl Machine {
         }
     }
 
-    fn keep(&mut self, response: &Response, half: bool) {
-        let broken = |part: &Part| half && matches!(part, Part::ToolUse(_));
+    fn keep(&mut self, response: &Response, without_calls: bool) {
+        let broken = |part: &Part| without_calls && matches!(part, Part::ToolUse(_));
         let parts: Vec<Part> = response.parts.iter().filter(|part| !broken(part)).cloned().collect();
         // Providers refuse messages without content.
         if !parts.is_empty() {
@@ -195,6 +209,11 @@ impl Machine {
     }
 }
 
+/// A call that may write less than this is not worth making.
+const LEAST_OUTPUT: u32 = 256;
+/// Where thoughts have a budget, they take 1024 tokens at the least.
+const LEAST_WITH_THOUGHTS: u32 = 1024 + LEAST_OUTPUT;
+
 /// English and code have about four bytes to a token, other scripts fewer; three is on the safe side of most.
 const BYTES_PER_TOKEN: u64 = 3;
 
@@ -208,6 +227,10 @@ fn bytes(parts: &[Part]) -> u64 {
         Part::Other(json) => json.as_str().len(),
     });
     sizes.sum::<usize>() as u64
+}
+
+fn not_run(call: &ToolUse) -> ToolResult {
+    ToolResult { tool_use_id: call.id.clone(), content: "not run: the run was stopped".into(), is_error: true }
 }
 
 /// Whether the answer ends with a call of which nothing but the name is there.

@@ -286,6 +286,19 @@ async fn a_limit_on_cost_without_a_price_is_refused_before_any_call() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_limit_that_cannot_be_kept_is_not_pretended() {
+    let silent =
+        || calls(&[("a", "sleep", r#"{"seconds": 1}"#)]).map(|answer| Response { usage: Usage::default(), ..answer });
+    let limits = Limits { tokens: Some(5000), ..Limits::default() };
+    let outcome = run(&Executor::new(Scripted::new(vec![silent()])).tool(sleeper()).limits(limits)).await;
+    assert!(matches!(&outcome.exit, Exit::Failed(error) if error.kind == ErrorKind::Invalid), "{:?}", outcome.exit);
+    assert_eq!(outcome.history[2].content, [result("a", "not run: the run was stopped", true)]);
+    // Without a limit on them it does not matter.
+    let outcome = run(&Executor::new(Scripted::new(vec![silent(), says("Done.")])).tool(sleeper())).await;
+    assert_eq!(outcome.exit.as_str(), "completed");
+}
+
+#[tokio::test(start_paused = true)]
 async fn half_a_call_is_asked_for_again_with_more_room_once() {
     for begun in [r#"{"seco"#, ""] {
         half_a_call(begun).await;
@@ -322,6 +335,12 @@ async fn each_reason_to_stop_has_its_end() {
         let outcome = run(&Executor::new(Scripted::new(vec![answer(vec![Part::text("x")], stop.clone())]))).await;
         assert_eq!(outcome.exit.as_str(), exit, "{stop:?}");
         assert_eq!(outcome.response.unwrap().stop, stop);
+    }
+    // A refusal runs nothing, and leaves no call without a result behind.
+    for stop in [StopReason::Refusal, StopReason::ContextExceeded] {
+        let parts = vec![Part::text("x"), wants(("a", "sleep", r#"{"seconds": 1}"#))];
+        let outcome = run(&Executor::new(Scripted::new(vec![answer(parts, stop)])).tool(sleeper())).await;
+        assert_eq!((outcome.metrics.tool_calls, &outcome.history[1].content[..]), (0, &[Part::text("x")][..]));
     }
     // A pause is continued with what was said so far.
     let model = Scripted::new(vec![answer(vec![Part::text("x")], StopReason::Pause), says("y")]);

@@ -91,6 +91,11 @@ pub trait Answer: Send {
     /// Returns whether the provider has said all.
     fn is_whole(&self) -> bool;
 
+    /// Returns whether the connection may end here, though the provider has not said that this is all.
+    fn may_end(&self) -> bool {
+        false
+    }
+
     /// Returns the tokens told so far.
     fn usage(&self) -> Usage;
 
@@ -189,7 +194,11 @@ impl<P: Protocol> Provider<P> {
         while !answer.is_whole() {
             let next = timeout(self.config.stall_timeout, events.next()).await;
             let next = next.map_err(|_| Fault::silent(self.config.stall_timeout))?;
-            let event = next.ok_or_else(Fault::cut)?.map_err(Fault::stream)?;
+            let event = match next {
+                Some(event) => event.map_err(Fault::stream)?,
+                None if answer.may_end() => break,
+                None => return Err(Fault::cut()),
+            };
             if let Some(data) = event.data {
                 answer.feed(&data, &mut |delta| *handed_on |= cx.events.tell_delta(delta))?;
             }

@@ -102,6 +102,12 @@ fn what_is_not_known_is_passed_over_or_kept() {
 }
 
 #[test]
+fn a_chat_may_end_without_saying_so() {
+    let short = CHAT.replace("data: [DONE]\n\n", "");
+    assert_eq!(heard(whole(&short), openai), heard(whole(CHAT), openai));
+}
+
+#[test]
 fn chunks_of_a_chat_become_one_answer() {
     let call = |id: &str, input: &str| {
         Part::ToolUse(ToolUse { id: id.into(), name: "weather".into(), input: Json::new(input) })

@@ -46,6 +46,11 @@ impl Answer for Accumulator {
         self.whole
     }
 
+    // Some servers leave out `[DONE]`.
+    fn may_end(&self) -> bool {
+        self.stop.is_some()
+    }
+
     fn usage(&self) -> Usage {
         self.usage
     }
