@@ -13,7 +13,7 @@ use crate::{AgentError, ErrorKind};
 #[derive(Debug)]
 pub struct Fault {
     /// What the caller is told if it is the last.
-    pub error: AgentError,
+    pub error: Box<AgentError>,
     /// Whether another one may do better.
     pub retry: bool,
 }
@@ -74,7 +74,7 @@ impl ErrorReply {
             "" => format!("the provider answered {}", self.status),
             told => format!("{told} ({})", self.status),
         };
-        let mut error = AgentError::new(kind, message);
+        let mut error = Box::new(AgentError::new(kind, message));
         error.retry_after = self.retry_after;
         error.request_id = self.body["request_id"].as_str().map(str::to_owned);
         Fault { error, retry: self.should_retry.unwrap_or(retry) }
@@ -84,22 +84,22 @@ impl ErrorReply {
 impl Fault {
     /// Returns a failure that is not tried again.
     pub(super) fn last(error: AgentError) -> Self {
-        Self { error, retry: false }
+        Self { error: Box::new(error), retry: false }
     }
 
     /// Returns a failure that is tried again.
     pub(super) fn again(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { error: AgentError::new(kind, message), retry: true }
+        Self { error: Box::new(AgentError::new(kind, message)), retry: true }
     }
 
     pub(super) fn network(error: TransportError) -> Self {
         let message = format!("{error}: {}", innermost(&error));
-        Self { error: AgentError::new(ErrorKind::Network, message).with_source(error), retry: true }
+        Self { error: Box::new(AgentError::new(ErrorKind::Network, message).with_source(error)), retry: true }
     }
 
     pub(super) fn stream(error: sse_stream::Error) -> Self {
         let message = format!("the answer broke off: {}", innermost(&error));
-        Self { error: AgentError::new(ErrorKind::Network, message).with_source(error), retry: true }
+        Self { error: Box::new(AgentError::new(ErrorKind::Network, message).with_source(error)), retry: true }
     }
 
     pub(super) fn cut() -> Self {
@@ -113,7 +113,7 @@ impl Fault {
     /// Returns the failure to understand an event.
     pub(super) fn nonsense(error: serde_json::Error) -> Self {
         let message = "the provider sent what is no answer";
-        Self { error: AgentError::new(ErrorKind::Agent, message).with_source(error), retry: true }
+        Self { error: Box::new(AgentError::new(ErrorKind::Agent, message).with_source(error)), retry: true }
     }
 }
 

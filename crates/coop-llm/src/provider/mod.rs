@@ -131,10 +131,10 @@ impl<P: Protocol> Agent for Provider<P> {
             };
             spent += error.usage;
             error.usage = spent;
-            error.message = self.key.hide(error.message);
+            error.message = self.key.hide(std::mem::take(&mut error.message));
             let wait = self.config.retry.wait(attempt, error.retry_after, fastrand::f64());
             let Some(wait) = wait.filter(|wait| retry && fits(*wait, cx.deadline)) else {
-                return Err(error);
+                return Err(*error);
             };
             let (kind, message) = (error.kind, error.message);
             cx.events.tell(Event::Retry { attempt, wait, kind, message });
@@ -169,7 +169,7 @@ impl<P: Protocol> Provider<P> {
             Ok(()) => Ok(Response { request_id, ..answer.finish() }),
             Err(mut fault) => {
                 fault.error.usage = answer.usage();
-                fault.error.request_id = fault.error.request_id.or(request_id);
+                fault.error.request_id = fault.error.request_id.take().or(request_id);
                 fault.retry &= !handed_on;
                 Err(fault)
             }

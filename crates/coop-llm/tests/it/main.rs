@@ -1,5 +1,7 @@
 //! The crate from outside: providers over a transport in memory with the clock paused, and over HTTP to a fake model.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "the whole crate is tests")]
+
 mod canned;
 mod conversation;
 mod example;

@@ -185,7 +185,7 @@ fn fault(data: &str) -> Fault {
         _ => (ErrorKind::Agent, true),
     };
     let message = told["error"]["message"].as_str().unwrap_or("the provider broke off its answer");
-    let mut error = AgentError::new(kind, message);
+    let mut error = Box::new(AgentError::new(kind, message));
     error.request_id = told["request_id"].as_str().map(str::to_owned);
     Fault { error, retry }
 }

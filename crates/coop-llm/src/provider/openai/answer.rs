@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::provider::{Answer, Fault};
-use crate::{AgentError, Delta, ErrorKind, Json, Part, Response, StopReason, ToolUse, Usage};
+use crate::{Delta, ErrorKind, Json, Part, Response, StopReason, ToolUse, Usage};
 
 /// An answer that is being put together.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl Answer for Accumulator {
         let chunk: Chunk = serde_json::from_str(data).map_err(Fault::nonsense)?;
         if let Some(error) = chunk.error {
             let message = error["message"].as_str().unwrap_or("the provider broke off its answer");
-            return Err(Fault { error: AgentError::new(ErrorKind::Agent, message), retry: true });
+            return Err(Fault::again(ErrorKind::Agent, message));
         }
         self.take(chunk, tell);
         Ok(())
