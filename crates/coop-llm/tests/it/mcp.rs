@@ -1,6 +1,6 @@
 //! Tools of MCP servers: a program, and a server over HTTP.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ use coop_llm::{ErrorKind, Json, McpConfig, McpServers, RunCx, Tool, ToolCx};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use crate::tools::aside;
 
 /// A test that takes longer has failed.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -48,18 +50,17 @@ async fn a_programs_tools_can_be_called() {
     assert_eq!(call(&tools[0], json!({"text": "refuse"})).await, Err("no such thing".into()));
 
     // The program ends with the connection, and its child with it: nobody holds the FIFO any more.
-    let (told, begun) = tokio::sync::oneshot::channel();
     let alive = folder.path().join("alive");
-    let gone = tokio::task::spawn_blocking(move || {
+    let (fifo, line) = aside(move || {
         let mut fifo = BufReader::new(std::fs::File::open(alive).unwrap());
         let mut line = String::new();
         fifo.read_line(&mut line).unwrap();
-        told.send(line).unwrap();
-        fifo.read_to_string(&mut String::new()).unwrap();
-    });
-    assert_eq!(tokio::time::timeout(LIMIT, begun).await.expect("in time").unwrap(), "begun\n");
+        (fifo, line)
+    })
+    .await;
+    assert_eq!(line, "begun\n");
     drop(servers);
-    tokio::time::timeout(LIMIT, gone).await.expect("in time").unwrap();
+    aside(move || std::io::read_to_string(fifo).unwrap()).await;
     // Whoever still has the tool is told.
     assert!(call(&tools[0], json!({"text": "hello"})).await.is_err());
 }

@@ -238,26 +238,32 @@ impl Alive {
     /// Waits until somebody has written a line; then they have it open.
     async fn begun(&self) {
         let mut file = self.0.try_clone().unwrap();
-        let read = tokio::task::spawn_blocking(move || {
+        aside(move || {
             let mut byte = [0];
             // Nobody has it open yet, as long as there is nothing to read.
             while file.read(&mut byte).unwrap() == 0 {
                 std::thread::yield_now();
             }
-        });
-        tokio::time::timeout(LIMIT, read).await.expect("in time").unwrap();
+        })
+        .await;
     }
 
     /// Waits until nobody holds it any more.
     async fn gone(mut self) {
-        let read = tokio::task::spawn_blocking(move || {
+        let read = move || {
             let mut written = String::new();
             self.0.read_to_string(&mut written).unwrap();
             written
-        });
-        let written = tokio::time::timeout(LIMIT, read).await.expect("in time").unwrap();
-        assert!(written.ends_with('\n'), "nobody ever had it open");
+        };
+        assert!(aside(read).await.ends_with('\n'), "nobody ever had it open");
     }
+}
+
+/// Waits for something that blocks, in a thread that does not keep a failed test from ending.
+pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (told, done) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || drop(told.send(work())));
+    tokio::time::timeout(LIMIT, done).await.expect("in time").unwrap()
 }
 
 const NEST: &str = "exec 3>alive; (sleep 1000 & sleep 1000) & echo x >&3;";
