@@ -59,7 +59,7 @@ pub struct ToolSpec {
 pub struct Response {
     /// All it said, in order.
     pub parts: Vec<Part>,
-    /// The tokens that this took.
+    /// The tokens that this took, with those of attempts that broke off.
     pub usage: Usage,
     /// Why it stopped.
     pub stop: StopReason,

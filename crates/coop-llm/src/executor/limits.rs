@@ -3,13 +3,10 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::{Price, Usage};
 
 /// How far a run may go. The run ends before the call that would pass a limit, not after it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
     /// Calls of the model.
     pub turns: Option<u32>,

@@ -107,7 +107,9 @@ async fn tools_of_a_turn_run_together_and_answer_in_order() {
         says("Done."),
     ]);
     let begun = Instant::now();
-    let outcome = run(&Executor::new(model.clone()).tool(sleeper())).await;
+    let executor = Executor::new(model.clone()).tool(sleeper());
+    // A run can be a task of its own.
+    let outcome = tokio::spawn(async move { run(&executor).await }).await.unwrap();
     assert_eq!(begun.elapsed(), Duration::from_secs(30));
     assert!(matches!(outcome.exit, Exit::Completed));
     assert_eq!(outcome.text(), "Done.");

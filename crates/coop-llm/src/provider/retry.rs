@@ -3,11 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
-use serde::{Deserialize, Serialize};
 
 /// How a provider's client tries again.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Retry {
     /// How often a call is made at most.
     pub attempts: u32,
