@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use coop_llm::{
-    Agent, AgentError, ApiKey, Claude, ErrorKind, Events, Executor, Exit, Message, OpenAi, ProviderConfig, Request,
-    Response, Retry, RunCx, ToolError, typed,
+    Agent, AgentError, ApiKey, Claude, ErrorKind, Events, Executor, Exit, Http, HttpReply, HttpRequest, Message,
+    OpenAi, ProviderConfig, Request, Response, Retry, RunCx, ToolError, Transport, TransportError, typed,
 };
 use coop_sim::model::{Model, Script};
+use futures_util::stream::{self, StreamExt};
+use tokio::time::Instant;
 
 /// A test that takes longer has failed.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -63,6 +66,56 @@ async fn faults_pass_or_are_told() {
             model.reset();
             let result = ask(&*agent, &format!("{directive} [[text:Done.]]")).await;
             assert_eq!(result.as_ref().err().map(|error| error.kind), kind, "{directive}: {result:?}");
+            assert_eq!(model.requests().len(), requests, "{directive}");
+        }
+    }
+}
+
+/// HTTP during which the paused clock stands still. Else it would jump to the next deadline whenever everybody waits for a
+/// socket; it does not while a blocking task runs.
+struct Frozen(Http);
+
+fn freeze() -> std::sync::mpsc::Sender<()> {
+    let (hold, held) = std::sync::mpsc::channel();
+    tokio::task::spawn_blocking(move || held.recv());
+    hold
+}
+
+#[async_trait]
+impl Transport for Frozen {
+    async fn send(&self, request: HttpRequest) -> Result<HttpReply, TransportError> {
+        let hold = freeze();
+        let reply = self.0.send(request).await?;
+        let body = stream::unfold((reply.body, hold), |(mut body, hold)| async {
+            let piece = body.next().await?;
+            Some((piece, (body, hold)))
+        });
+        Ok(HttpReply { body: body.boxed(), ..reply })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_wait_as_long_as_they_should() {
+    let model = server().await;
+    let (http, key) = (Arc::new(Frozen(Http::new().unwrap())), ApiKey::new("none"));
+    let config = ProviderConfig { retry: Retry::default(), ..config(&model) };
+    let claude: Arc<dyn Agent> = Arc::new(Claude::over(http.clone(), key.clone(), config.clone()));
+    let openai: Arc<dyn Agent> = Arc::new(OpenAi::over(http, key, config));
+    for agent in [claude, openai] {
+        for (directive, requests, least, most) in [
+            ("[[err:401]]", 1, 0, 0),
+            ("[[err:429x1:retry=3600]]", 1, 0, 0),
+            ("[[err:429x2:retry=7]]", 3, 14_000, 14_010),
+            ("[[err:529x1]]", 2, 0, 510),
+            ("[[err:503]]", 4, 0, 3_510),
+            ("[[cutx2]]", 3, 0, 1_510),
+        ] {
+            model.reset();
+            let begun = Instant::now();
+            let request = Request { messages: vec![Message::user(directive)], ..Request::default() };
+            let _ = agent.run(&request, &RunCx::default()).await;
+            let took = begun.elapsed().as_millis();
+            assert!((least..=most).contains(&took), "{directive}: {took} ms");
             assert_eq!(model.requests().len(), requests, "{directive}");
         }
     }
