@@ -4,7 +4,7 @@ mod config;
 mod tool;
 
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -94,26 +94,33 @@ async fn start(name: &str, program: &McpProgram) -> Result<(RunningService<RoleC
     else {
         return Err(failed(name, "it has no standard streams".into()));
     };
-    let said = Arc::new(Mutex::new(Vec::new()));
-    tokio::spawn(keep_beginning(errors, Arc::clone(&said)));
-    let service = ().serve((output, input)).await.map_err(|error| {
-        let said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        failed(name, format!("{error}\n{}", String::from_utf8_lossy(&said).trim()))
-    })?;
-    Ok((service, group))
+    let complaints = tokio::spawn(beginning(errors));
+    match ().serve((output, input)).await {
+        Ok(service) => Ok((service, group)),
+        Err(error) => {
+            // With the program gone, what it complained of has an end.
+            drop(group);
+            let said = timeout(TO_COMPLAIN, complaints).await;
+            let said = said.map_or_else(|_| String::new(), Result::unwrap_or_default);
+            Err(failed(name, format!("{error}\n{}", said.trim())))
+        }
+    }
 }
 
 /// As much of a server's complaints as explains why it did not start.
 const COMPLAINTS: usize = 4096;
+/// A program that has left the group may hold on to the pipe.
+const TO_COMPLAIN: Duration = Duration::from_secs(1);
 
-/// Reads all that a server complains of, so that it never waits for somebody to, and keeps the beginning.
-async fn keep_beginning(mut errors: ChildStderr, said: Arc<Mutex<Vec<u8>>>) {
+/// Reads all that a server complains of, so that it never waits for somebody to, and returns the beginning.
+async fn beginning(mut errors: ChildStderr) -> String {
+    let mut said = Vec::new();
     let mut buffer = [0; 1024];
     while let Ok(count @ 1..) = errors.read(&mut buffer).await {
-        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
         let room = COMPLAINTS.saturating_sub(said.len());
         said.extend_from_slice(&buffer[..count.min(room)]);
     }
+    String::from_utf8_lossy(&said).into_owned()
 }
 
 async fn reach(name: &str, address: &McpAddress) -> Result<RunningService<RoleClient, ()>, AgentError> {
