@@ -8,6 +8,11 @@ const MODULES = fileURLToPath(new URL('node_modules/', import.meta.url));
 const PLATFORM = `${process.platform}-${process.arch}`;
 /** The package's own `claude` is a stub until its install script has run. */
 const CLAUDE = join(MODULES, `@anthropic-ai/claude-code-${PLATFORM}/claude`);
+const GEMINI = join(MODULES, '.bin/gemini');
+const OPENCODE = join(MODULES, `opencode-${PLATFORM}/bin/opencode`);
+/** The package's own `codex` is a script that needs Node. */
+const TRIPLES = { 'linux-x64': 'x86_64-unknown-linux-musl', 'linux-arm64': 'aarch64-unknown-linux-musl' };
+const CODEX = join(MODULES, `@openai/codex-${PLATFORM}/vendor/${TRIPLES[PLATFORM]}/bin/codex`);
 const KEY = 'sk-dummy-key-for-a-model-on-loopback';
 
 /**
@@ -16,9 +21,9 @@ const KEY = 'sk-dummy-key-for-a-model-on-loopback';
  */
 export const AGENTS = [
   { name: 'claude', program: CLAUDE, prompt: /^❯/m, prepare: claude },
-  { name: 'codex', prompt: /^› Ask Codex/m, prepare: codex },
-  { name: 'gemini', prompt: /^ > +Type your message/m, prepare: gemini },
-  { name: 'opencode', prompt: /┃ +Ask anything/, prepare: opencode },
+  { name: 'codex', program: CODEX, prompt: /^› Ask Codex/m, prepare: codex },
+  { name: 'gemini', program: GEMINI, prompt: /^ > +Type your message/m, prepare: gemini },
+  { name: 'opencode', program: OPENCODE, prompt: /┃ +Ask anything/, prepare: opencode },
 ];
 
 function claude({ home, work, url }) {
@@ -70,7 +75,7 @@ function gemini({ home, work, url }) {
   }));
   return {
     // A named model, for otherwise another model is asked which one to take.
-    argv: [join(MODULES, '.bin/gemini'), '-m', 'gemini-2.5-pro'],
+    argv: [GEMINI, '-m', 'gemini-2.5-pro'],
     env: { GEMINI_API_KEY: KEY, GOOGLE_GEMINI_BASE_URL: url },
   };
 }
@@ -89,7 +94,7 @@ function opencode({ home, url }) {
       },
     },
   }));
-  return { argv: [join(MODULES, `opencode-${PLATFORM}/bin/opencode`)], env: { OPENCODE_DISABLE_MODELS_FETCH: '1' } };
+  return { argv: [OPENCODE], env: { OPENCODE_DISABLE_MODELS_FETCH: '1' } };
 }
 
 function write(path, text) {

@@ -48,7 +48,7 @@ impl Sidecar {
             match line.split(' ').collect::<Vec<_>>()[..] {
                 ["listening", "http", url] => http = url.strip_prefix("http://").map(str::to_owned),
                 ["listening", "grpc", url] => grpc = Some(url.to_owned()),
-                ["listening", ..] => {}
+                ["listening" | "agent", ..] => {}
                 ["ready"] => break,
                 _ => bail!("coop said something unexpected: {line:?}"),
             }

@@ -107,8 +107,10 @@ impl Arbiter {
             Meaning::Unclear => self.hear_nothing(evidence),
             Meaning::Session { .. }
             | Meaning::Started(_)
+            | Meaning::Command { .. }
             | Meaning::Ask(_)
             | Meaning::AskGone { .. }
+            | Meaning::RequestGone { .. }
             | Meaning::Retrying(_)
             | Meaning::StopWanted { .. }
             | Meaning::Said(_)

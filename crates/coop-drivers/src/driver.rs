@@ -8,12 +8,17 @@ use bytes::Bytes;
 use coop_api::{Answer, Ask, Capability, Screen};
 use serde_json::Value;
 
-use crate::{Reach, Signal, StartSource};
+use crate::{Allowed, Reach, Serve, Served, Signal, StartSource};
 
 /// What coop knows of one agent.
 pub trait Driver: Send {
     /// Returns what can be done with it, the way it is run.
     fn capabilities(&self) -> &'static [Capability];
+
+    /// Returns which of coop's own options it heeds; the others are refused for it.
+    fn heeds(&self) -> Heeds {
+        Heeds::default()
+    }
 
     /// Returns what has to be done before the agent is started.
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError>;
@@ -28,7 +33,7 @@ pub trait Driver: Send {
     }
 
     /// Returns how a message is handed to the agent, which waits for one.
-    fn deliver(&self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
+    fn deliver(&mut self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
 
     /// Returns how an ask is answered.
     fn answer(&self, ask: &Ask, reach: &Reach, answer: &Answer, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
@@ -36,11 +41,22 @@ pub trait Driver: Send {
     /// Returns how the agent is stopped in what it does.
     fn interrupt(&self, view: &View<'_>) -> Vec<Step>;
 
-    /// Returns what a hook prints that was told to hold the agent, or to let it end its turn.
-    fn stop_reply(&self, reply: &StopReply) -> Option<Value>;
+    /// Takes in whether the agent may end its turn, and returns what the hook prints that asked.
+    fn stop_reply(&mut self, reply: &StopReply) -> Option<Value>;
+
+    /// Tells whether an agent that may end its turn has ended it. Otherwise something else will tell: others may have a say
+    /// in it too.
+    fn ends_on_stop(&self) -> bool {
+        true
+    }
 
     /// Returns what a hook prints to tell an agent that begins what it should know.
     fn start_reply(&self, source: StartSource, context: &str) -> Option<Value>;
+
+    /// Tells whether a screen shows something that a step waits for.
+    fn shows(&self, _: &OnScreen, _: &Screen) -> bool {
+        false
+    }
 
     /// Tells whether the turn is over and more of what was said and done in it is still to be told.
     fn is_behind(&self) -> bool {
@@ -49,6 +65,15 @@ pub trait Driver: Send {
 
     /// Returns how a setting of the running agent is changed; nothing if that cannot be done.
     fn configure(&mut self, settings: &coop_api::Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
+}
+
+/// Options of coop's own that a driver may heed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heeds {
+    /// [`Launch::resume`].
+    pub resume: bool,
+    /// [`Launch::allowed`].
+    pub allowed: bool,
 }
 
 /// How the agent is run.
@@ -89,6 +114,10 @@ pub struct Launch {
     pub home: String,
     /// A name for a new conversation.
     pub session_id: String,
+    /// The earlier conversation to go on with.
+    pub resume: Option<String>,
+    /// What may be done for the agent when its protocol asks for it.
+    pub allowed: Allowed,
     /// A secret that the agent's server can be given.
     pub secret: String,
     /// A port on loopback that was free a moment ago.
@@ -97,6 +126,8 @@ pub struct Launch {
     pub hook_command: String,
     /// A folder that is ours and private, for files.
     pub folder: String,
+    /// Whether nobody but root can write to that folder or one above it.
+    pub is_roots: bool,
     /// A folder for a configuration of the agent's own, which outlives it; set if it is to have one, without dialogs.
     pub isolated: Option<String>,
     /// Settings that the caller wants merged into the agent's own.
@@ -105,6 +136,8 @@ pub struct Launch {
     pub variables: Variables,
     /// The content of the files that the driver wanted to read, by path.
     pub contents: BTreeMap<String, String>,
+    /// What the program says of its version, if the driver wanted to know and it said something.
+    pub version: Option<String>,
 }
 
 impl Launch {
@@ -163,6 +196,19 @@ pub struct Companion {
     pub command: Vec<String>,
     /// Variables to set.
     pub env: Vec<(String, String)>,
+    /// What has to be there before the agent is started, if it cannot wait for it by itself.
+    pub ready: Option<Ready>,
+}
+
+/// When a companion is ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// The Unix socket that it will listen on.
+    pub socket: String,
+    /// The status file that is written if it does not in time. Its content is `{"companion":"missing"}`.
+    pub missing: String,
+    /// What is run in the agent's place if it does not in time: the program and its arguments.
+    pub instead: Vec<String>,
 }
 
 /// How an agent's protocol is reached.
@@ -175,7 +221,7 @@ pub enum Link {
     Pipe,
     /// Messages over a WebSocket on a Unix socket.
     Socket {
-        /// Where it is, or will be.
+        /// Where it is, or will be. If a part of its name is not known it is `*`, which means the first of those there are.
         path: String,
     },
     /// Calls over HTTP on loopback, and a stream of events.
@@ -196,6 +242,10 @@ pub enum Say {
     Message(Value),
     /// A call, over HTTP.
     Call(Call),
+    /// Something that its protocol asked of us, for the session to do.
+    Serve(Serve),
+    /// Something it said that is not the protocol's, for people to see.
+    Show(String),
 }
 
 /// A call over HTTP.
@@ -218,6 +268,17 @@ pub struct FileToWrite {
     pub path: String,
     /// What.
     pub content: String,
+    /// What becomes of what is there.
+    pub existing: Existing,
+}
+
+/// What becomes of a file that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It goes.
+    Replaced,
+    /// It is JSON: its fields stay, but for those that are written, and its lists become longer.
+    Merged,
 }
 
 /// A file to watch.
@@ -265,6 +326,15 @@ pub enum Observation<'a> {
         /// What came back, if that was JSON.
         body: &'a Value,
     },
+    /// A message of ours was written to the agent's standard input, whole.
+    Sent(&'a Value),
+    /// Something was done for the agent, or not.
+    Served {
+        /// Its name.
+        name: &'a str,
+        /// What came of it.
+        outcome: &'a Served,
+    },
     /// The link to the agent's protocol came up, or is down; it comes up again by itself.
     Link {
         /// Which.
@@ -298,28 +368,89 @@ pub enum Step {
     Type(Bytes),
     /// Waits.
     Pause(Duration),
-    /// Waits for a proof, and without one in time types this once and waits again.
+    /// Waits for a proof, and without one in time tries once more, if it may, or gives up. Nothing further is done then.
     Expect {
         /// What proves it.
         what: Expected,
         /// For how long.
         within: Duration,
         /// What to type once if nothing comes.
-        retry: Option<Bytes>,
+        retry: Option<Retry>,
     },
 }
 
+/// Keys that are typed a second time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Retry {
+    /// The keys.
+    pub keys: Bytes,
+    /// What the screen must show right then: anywhere else they could do something else.
+    pub only_if: OnScreen,
+}
+
 /// What proves that something took.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Expected {
     /// The agent began a turn.
     TurnBegan,
+    /// The agent took a command of its own: it began a turn or anew, works, asks something, or wrote the command down.
+    /// When the time is up its empty input will do.
+    Command,
     /// The ask is settled.
     AskGone,
     /// The agent is idle.
     Idle,
+    /// The agent's server took the last call; a refusal ends the wait at once.
+    Accepted,
     /// The agent replied to this request.
     Reply(String),
+    /// The screen shows this.
+    Screen(OnScreen),
+}
+
+/// Something on the agent's screen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OnScreen {
+    /// Its input is open, and nothing is typed in it.
+    InputEmpty,
+    /// Its input is open for messages, and something is typed in it.
+    InputFilled,
+    /// Its input is open, and holds this message.
+    InputHolds(String),
+    /// This is asked, word for word.
+    Asked(Box<Ask>),
+    /// The mark stands before this option.
+    Marked {
+        /// The option's number.
+        number: char,
+        /// How it is called.
+        label: Label,
+    },
+    /// An option of several that can be chosen is chosen, or not.
+    Ticked {
+        /// The option's number.
+        number: char,
+        /// Whether it is.
+        ticked: bool,
+    },
+    /// Each of these stands in a row, with single blanks, at or below the last row that has something.
+    Rows {
+        /// What stands there.
+        rows: Vec<String>,
+        /// Where to begin.
+        below: String,
+    },
+}
+
+/// What an option is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Label {
+    /// Anything.
+    Any,
+    /// Something that begins with this.
+    Begins(String),
+    /// Something, but nothing that begins with this.
+    Other(String),
 }
 
 /// What an agent is told that wants to end its turn.
@@ -340,6 +471,9 @@ pub enum Refusal {
     /// Somebody is in the middle of something.
     #[error("{0}")]
     Occupied(String),
+    /// The agent shows nothing to type into; that may be over in a moment.
+    #[error("{0}")]
+    NotYet(String),
     /// The request makes no sense for this ask or agent.
     #[error("{0}")]
     BadRequest(String),

@@ -3,23 +3,33 @@
 //! A [`Driver`] turns what is seen of an agent into [`Signal`]s, and what somebody wants of it into [`Step`]s. The
 //! [`Arbiter`] makes one state of the signals. The session does everything that touches the world.
 
+mod acp;
 mod arbiter;
 mod artifact;
 mod claude;
+mod codex;
 mod driver;
+mod fault;
+mod gemini;
+mod keys;
+mod opencode;
+mod options;
 mod program;
+mod questions;
 mod registry;
 mod rules;
+mod service;
 mod signal;
 mod unknown;
 
 pub use arbiter::{Arbiter, Change, Verdict};
 pub use artifact::artifact_kind;
 pub use driver::{
-    Call, Companion, Driver, Expected, FileToWrite, Launch, Link, Observation, Refusal, Runtime, Say, Setup,
-    SetupError, Step, StopReply, Variables, View, Watch,
+    Call, Companion, Driver, Existing, Expected, FileToWrite, Heeds, Label, Launch, Link, Observation, OnScreen, Ready,
+    Refusal, Retry, Runtime, Say, Setup, SetupError, Step, StopReply, Variables, View, Watch,
 };
 pub use registry::{KNOWN, Known};
 pub use rules::{RuleError, Rules};
+pub use service::{Allowed, Ended, Serve, Served, Service};
 pub use signal::{AskDraft, Meaning, Reach, Signal, StartSource};
 pub use unknown::UNKNOWN;

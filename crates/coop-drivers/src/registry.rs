@@ -2,7 +2,7 @@
 
 use crate::driver::{Driver, Launch, Runtime};
 use crate::rules::{RuleError, Rules};
-use crate::{claude, program};
+use crate::{acp, claude, codex, gemini, opencode, program};
 
 /// An agent coop knows.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,8 @@ pub struct Known {
     pub keys: &'static [&'static str],
     /// Files below the user's home, each of which is a login.
     pub logins: &'static [&'static str],
+    /// Whether the driver wants to know what the program says of its version, which costs the time to run it.
+    pub asks_version: bool,
     /// What its screens look like.
     pub rules: &'static str,
     /// Returns files that the driver wants to read before the agent is set up.
@@ -32,7 +34,7 @@ pub struct Known {
 }
 
 /// Every agent coop knows.
-pub const KNOWN: &[Known] = &[claude::KNOWN];
+pub const KNOWN: &[Known] = &[claude::KNOWN, codex::KNOWN, gemini::KNOWN, opencode::KNOWN, acp::KNOWN];
 
 impl Known {
     /// Returns the agent of this name.
@@ -49,6 +51,12 @@ impl Known {
     /// Returns which word of a command line is this agent's program.
     pub fn program_in(&self, command: &[String]) -> Option<usize> {
         program::find(command, self.programs, self.package)
+    }
+
+    /// Returns which word it is if somebody says that this agent is run: the first may then have any name, unless that is
+    /// known to run another program.
+    pub fn program_said_in(&self, command: &[String]) -> Option<usize> {
+        self.program_in(command).or_else(|| (!program::runs_another(command)).then_some(0))
     }
 
     /// Returns the screen rules that come with coop.

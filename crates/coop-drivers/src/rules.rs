@@ -1,18 +1,15 @@
 //! What an agent's screen says, as data: a versioned file of patterns for each agent, which users can replace.
 
-use coop_api::{AskKind, AskOption, OptionKind, Screen};
-use regex::{Captures, Regex};
+mod dialog;
+
+use coop_api::{AskKind, OptionKind, Screen};
+use regex::Regex;
 use serde::Deserialize;
+
+pub(crate) use dialog::{Dialog, Hint, Row, told};
 
 /// The version of the format.
 const VERSION: u32 = 1;
-/// A dialog's last line is at most this many lines with something on them away from the bottom.
-const BELOW_DIALOG: usize = 2;
-/// How many lines above the options belong to a dialog, at most.
-const HEADING: usize = 24;
-
-/// What belongs to an option stands below it, and this many columns in at least.
-const INDENT: usize = 4;
 
 /// Why a file of rules cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -29,38 +26,41 @@ pub enum RuleError {
     /// It has a pattern that is none.
     #[error("a pattern of the screen rules is wrong: {0}")]
     Pattern(#[from] regex::Error),
+    /// It says nothing of where a dialog ends.
+    #[error("the screen rules need a \"hint\" below a dialog that has no \"frame\"")]
+    NoEnd,
 }
 
 /// What an agent's screen says.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    title_working: Option<Regex>,
+    titles: Vec<(TitleSays, Regex)>,
     prompt: Option<Regex>,
     working: Option<Regex>,
     error: Option<Regex>,
-    /// How options and what stands below them look; without it there are no dialogs.
-    dialog: Option<(Regex, Regex)>,
+    /// How dialogs look; without it there are none.
+    dialog: Option<DialogRule>,
     asks: Vec<(AskKind, Regex)>,
     options: Vec<(OptionKind, Regex)>,
 }
 
-/// Numbered options on a screen, one of them marked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Dialog {
-    pub(crate) kind: AskKind,
-    /// The lines above the options.
-    pub(crate) heading: Vec<String>,
-    pub(crate) options: Vec<DialogOption>,
+/// What a title says of the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TitleSays {
+    Working,
+    Idle,
+    /// It waits for somebody to decide.
+    Waiting,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DialogOption {
-    pub(crate) number: char,
-    pub(crate) label: String,
-    /// The rows below it: the rest of a long label, or what it means.
-    pub(crate) rest: Option<String>,
-    /// What choosing it does, if its label and all that belongs to it tell.
-    pub(crate) kind: Option<OptionKind>,
+/// What a dialog looks like.
+#[derive(Clone, Debug)]
+struct DialogRule {
+    option: Regex,
+    /// What stands below the options.
+    hint: Option<Regex>,
+    /// Whether it is drawn in a frame.
+    framed: bool,
 }
 
 #[derive(Deserialize)]
@@ -85,6 +85,8 @@ struct File {
 #[serde(default, deny_unknown_fields)]
 struct Title {
     working: Option<String>,
+    idle: Option<String>,
+    waiting: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -100,6 +102,7 @@ struct Marks {
 struct DialogMarks {
     option: Option<String>,
     hint: Option<String>,
+    frame: bool,
 }
 
 #[derive(Deserialize)]
@@ -126,12 +129,25 @@ impl Rules {
             return Err(RuleError::Version { found: file.version });
         }
         let pattern = |text: Option<String>| text.map(|text| Regex::new(&text)).transpose();
+        let titles = [
+            (TitleSays::Working, file.title.working),
+            (TitleSays::Idle, file.title.idle),
+            (TitleSays::Waiting, file.title.waiting),
+        ];
+        let DialogMarks { option, hint, frame } = file.dialog;
+        if option.is_some() && hint.is_none() && !frame {
+            return Err(RuleError::NoEnd);
+        }
+        let hint = pattern(hint)?;
         Ok(Self {
-            title_working: pattern(file.title.working)?,
+            titles: titles
+                .into_iter()
+                .filter_map(|(says, text)| Some(Regex::new(&text?).map(|pattern| (says, pattern))))
+                .collect::<Result<_, _>>()?,
             prompt: pattern(file.screen.prompt)?,
             working: pattern(file.screen.working)?,
             error: pattern(file.screen.error)?,
-            dialog: pattern(file.dialog.option)?.zip(pattern(file.dialog.hint)?),
+            dialog: pattern(option)?.map(|option| DialogRule { option, hint, framed: frame }),
             asks: file
                 .ask
                 .into_iter()
@@ -147,7 +163,13 @@ impl Rules {
 
     /// Tells whether a title shows that the agent works; nothing if titles say nothing.
     pub(crate) fn title_works(&self, title: &str) -> Option<bool> {
-        self.title_working.as_ref().map(|pattern| pattern.is_match(title))
+        let working = self.titles.iter().find(|(says, _)| *says == TitleSays::Working);
+        working.map(|(_, pattern)| pattern.is_match(title))
+    }
+
+    /// Returns what a title says; nothing if it says nothing.
+    pub(crate) fn title(&self, title: &str) -> Option<TitleSays> {
+        self.titles.iter().find(|(_, pattern)| pattern.is_match(title)).map(|(says, _)| *says)
     }
 
     /// Tells whether a screen shows that the agent works.
@@ -165,90 +187,6 @@ impl Rules {
         let pattern = self.error.as_ref()?;
         lines.iter().rfind(|line| pattern.is_match(line)).map(|line| line.trim())
     }
-
-    /// Returns the dialog at the bottom of a screen.
-    pub(crate) fn dialog(&self, lines: &[String]) -> Option<Dialog> {
-        let (_, hint) = self.dialog.as_ref()?;
-        let hint = lines.iter().rposition(|line| hint.is_match(line))?;
-        if lines[hint + 1..].iter().filter(|line| !line.trim().is_empty()).count() > BELOW_DIALOG {
-            return None;
-        }
-        let mut options = Vec::new();
-        let mut marked = 0;
-        let mut first = hint;
-        // The numbers stand below each other; what looks like an option further in is text of one.
-        let mut column = None;
-        for at in (hint.saturating_sub(HEADING)..hint).rev() {
-            let Some((numbered_at, found)) = self.numbered(&lines[at], column) else {
-                // Between two options stands only what belongs to one, or a line across.
-                if options.is_empty() || is_rule(&lines[at]) || indent(&lines[at]) >= INDENT {
-                    continue;
-                }
-                break;
-            };
-            column = Some(numbered_at);
-            let number = found.name("number").and_then(|text| text.as_str().chars().next())?;
-            let label = found.name("label").map_or("", |text| text.as_str()).to_owned();
-            let rest = self.rest(&lines[at + 1..hint], column);
-            // A label that goes on in the next row may mean something else than its beginning.
-            let whole = rest.as_ref().map_or_else(|| label.clone(), |rest| format!("{label} {rest}"));
-            let kind = self.options.iter().find(|(_, pattern)| pattern.is_match(&whole)).map(|(kind, _)| *kind);
-            marked += usize::from(found.name("mark").is_some());
-            options.push(DialogOption { number, label, rest, kind });
-            first = at;
-            if number == '1' {
-                break;
-            }
-        }
-        options.reverse();
-        let in_order = options.iter().zip('1'..='9').all(|(option, number)| option.number == number);
-        if options.is_empty() || !in_order || marked != 1 {
-            return None;
-        }
-        let top = lines[..first].iter().rposition(|line| is_rule(line)).map_or(0, |rule| rule + 1);
-        let heading: Vec<_> = lines[top.max(first.saturating_sub(HEADING))..first]
-            .iter()
-            .map(|line| line.trim().to_owned())
-            .filter(|line| !line.is_empty())
-            .collect();
-        let text = heading.join("\n");
-        let kind = self.asks.iter().find(|(_, pattern)| pattern.is_match(&text)).map(|(kind, _)| *kind)?;
-        Some(Dialog { kind, heading, options })
-    }
-
-    /// Returns a row's option and the column of its number, which is that of the others.
-    fn numbered<'a>(&self, line: &'a str, others: Option<usize>) -> Option<(usize, Captures<'a>)> {
-        let (option, _) = self.dialog.as_ref()?;
-        let found = option.captures(line)?;
-        let column = line[..found.name("number")?.start()].chars().count();
-        others.is_none_or(|others| others == column).then_some((column, found))
-    }
-
-    /// Returns the text of the rows that belong to an option, of those below it.
-    fn rest(&self, below: &[String], column: Option<usize>) -> Option<String> {
-        let is_other = |line: &str| line.trim().is_empty() || is_rule(line) || self.numbered(line, column).is_some();
-        let rows: Vec<_> = below.iter().take_while(|line| !is_other(line)).map(|line| line.trim()).collect();
-        (!rows.is_empty()).then(|| rows.join(" "))
-    }
-}
-
-impl Dialog {
-    /// Returns the options as an ask has them. Those of a question are choices, whatever they are called.
-    pub(crate) fn ask_options(&self) -> Vec<AskOption> {
-        let kind = |option: &DialogOption| match (self.kind, option.kind) {
-            (AskKind::Question, _) | (_, None) => OptionKind::Choice,
-            (AskKind::Permission | AskKind::Plan | AskKind::Setup, Some(kind)) => kind,
-        };
-        self.options
-            .iter()
-            .map(|option| AskOption {
-                id: option.number.to_string(),
-                label: option.label.clone(),
-                description: option.rest.clone(),
-                kind: kind(option),
-            })
-            .collect()
-    }
 }
 
 /// Returns the rows of a screen.
@@ -256,66 +194,16 @@ pub(crate) fn rows(screen: &Screen) -> Vec<String> {
     screen.lines.iter().map(|line| line.plain().to_owned()).collect()
 }
 
-/// Returns how far in a row's text begins; a row without text has none.
-fn indent(line: &str) -> usize {
-    let text = line.trim_start();
-    if text.is_empty() { 0 } else { line.chars().count() - text.chars().count() }
+/// Tells whether each of these stands in a row, with single blanks, at or below the last row that has something.
+pub(crate) fn shows_rows(screen: &Screen, wanted: &[String], below: &str) -> bool {
+    let single_blanks = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<_> = screen.lines.iter().map(|line| single_blanks(line.plain())).collect();
+    let Some(from) = lines.iter().rposition(|line| line.contains(below)) else { return false };
+    wanted.iter().all(|wanted| lines[from..].iter().any(|line| line.contains(&single_blanks(wanted))))
 }
 
 /// Tells whether a row is a line across the screen.
 pub(crate) fn is_rule(line: &str) -> bool {
     let line = line.trim();
     line.chars().count() > 8 && line.chars().all(|c| matches!(c, '─' | '╌' | '━' | '-'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn claude() -> Rules {
-        Rules::parse(include_str!("../rules/claude.toml")).expect("rules")
-    }
-
-    fn seen(screen: &str) -> Option<String> {
-        let lines: Vec<_> = screen.lines().map(str::to_owned).collect();
-        let dialog = claude().dialog(&lines)?;
-        let options: Vec<_> = dialog
-            .ask_options()
-            .iter()
-            .map(|option| format!("{} {:?} {}", option.id, option.kind, option.label))
-            .collect();
-        Some(format!("{:?}\n{}", dialog.kind, options.join("\n")))
-    }
-
-    #[test]
-    fn a_permission_is_read_off_the_screen() {
-        let screen = "\
-────────────────────
- Bash command
-
-   touch perm.txt
-   run a command
-
- Do you want to proceed?
- ❯ 1. Yes
-   2. Yes, and always allow access to project/ from this project
-   3. No
-
- Esc to cancel · Tab to amend · ctrl+e to explain
-";
-        insta::assert_snapshot!(seen(screen).unwrap_or_default(), @r"
-        Permission
-        1 AllowOnce Yes
-        2 AllowAlways Yes, and always allow access to project/ from this project
-        3 Reject No
-        ");
-    }
-
-    #[test]
-    fn text_that_looks_like_a_dialog_is_none_without_its_mark_and_hint() {
-        assert_eq!(seen("Do you want to proceed?\n 1. Yes\n 2. No\n"), None);
-        assert_eq!(seen("Do you want to proceed?\n 1. Yes\n 2. No\n Esc to cancel\n"), None);
-        assert_eq!(seen("Do you want to proceed?\n ❯ 1. Yes\n 3. No\n Esc to cancel\n"), None);
-        assert_eq!(seen("Do you want to proceed?\n ❯ 1. Yes\n 2. No\n Esc to cancel\na\nb\nc\n"), None);
-    }
 }

@@ -40,6 +40,11 @@ pub enum Meaning {
         /// The message, if it is known.
         prompt: Option<String>,
     },
+    /// A command of the agent's own ran, such as `/clear`.
+    Command {
+        /// The command, with what was said to it.
+        text: String,
+    },
     /// The agent works.
     Working {
         /// The tool it uses.
@@ -57,6 +62,11 @@ pub enum Meaning {
     AskGone {
         /// Which asks: those about this tool and input, or all of them.
         about: Option<(String, Value)>,
+    },
+    /// What the agent's control protocol asked by this request is settled.
+    RequestGone {
+        /// The request's name.
+        request: String,
     },
     /// The agent gave up on an error.
     Blocked(Fault),
@@ -102,12 +112,13 @@ impl Meaning {
             Self::Session { .. } => "session",
             Self::Started(_) => "started",
             Self::TurnBegan { .. } => "turn began",
+            Self::Command { .. } => "command",
             Self::Working { .. } => "working",
             Self::Idle(_) => "idle",
             Self::Quiet => "quiet",
             Self::Unclear => "unclear",
             Self::Ask(_) => "ask",
-            Self::AskGone { .. } => "ask gone",
+            Self::AskGone { .. } | Self::RequestGone { .. } => "ask gone",
             Self::Blocked(_) => "blocked",
             Self::Retrying(_) => "retrying",
             Self::StopWanted { .. } => "wants to stop",

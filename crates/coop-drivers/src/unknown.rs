@@ -1,12 +1,12 @@
 //! A program nobody knows, with rules of what its screen looks like: its state is read off the screen, and nothing is
 //! ever typed for it.
 
-use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, Fault, FaultKind, Screen};
+use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, Fault, FaultKind, Screen, TurnOutcome};
 use serde_json::Value;
 
 use crate::driver::{Driver, Launch, Link, Observation, Refusal, Runtime, Setup, SetupError, Step, StopReply, View};
 use crate::registry::Known;
-use crate::rules::{Rules, rows};
+use crate::rules::{Rules, TitleSays, rows};
 use crate::{Meaning, Reach, Signal, StartSource};
 
 /// What is known of a program nobody knows.
@@ -18,6 +18,7 @@ pub const UNKNOWN: Known = Known {
     runtimes: &[Runtime::Pty],
     variables: &[],
     logins: &[],
+    asks_version: false,
     keys: &[],
     rules: "version = 1\nagent = \"unknown\"",
     reads: |_| Vec::new(),
@@ -62,15 +63,19 @@ impl Driver for Unknown {
     fn observe(&mut self, seen: &Observation<'_>, _: u64) -> Vec<Signal> {
         match seen {
             Observation::Screen(screen) => vec![self.observe_screen(screen)],
-            Observation::Title(title) if self.rules.title_works(title) == Some(true) => {
-                let detail = format!("the title is {title:?}");
-                vec![Signal::new(EvidenceSource::Title, detail, Meaning::Working { tool: None })]
+            Observation::Title(title) => {
+                let meaning = match self.rules.title(title) {
+                    Some(TitleSays::Working) => Meaning::Working { tool: None },
+                    Some(TitleSays::Idle) => Meaning::Idle(TurnOutcome::Completed),
+                    Some(TitleSays::Waiting) | None => return Vec::new(),
+                };
+                vec![Signal::new(EvidenceSource::Title, format!("the title is {title:?}"), meaning)]
             }
             _ => Vec::new(),
         }
     }
 
-    fn deliver(&self, _: &str, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
+    fn deliver(&mut self, _: &str, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
         Err(no_driver())
     }
 
@@ -82,7 +87,7 @@ impl Driver for Unknown {
         Vec::new()
     }
 
-    fn stop_reply(&self, _: &StopReply) -> Option<Value> {
+    fn stop_reply(&mut self, _: &StopReply) -> Option<Value> {
         None
     }
 

@@ -7,16 +7,18 @@ use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use coop_api::{AskId, Capability, Error, ErrorCode, Reply, Request, WriterId};
-use coop_drivers::{Observation, Runtime, Say, StartSource, Watch};
+use coop_drivers::{Observation, Runtime, Say, Serve, Served, StartSource, Watch};
 use coop_term::{Exit, SpawnError};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 
 use crate::agent::{Agent, Effect, Now, ReplyTo};
 use crate::handle::Prepared;
 use crate::link::{Linked, News};
 use crate::prime;
 use crate::render::render;
+use crate::serve::Services;
 use crate::session::Session;
 use crate::watch::{self, Seen};
 
@@ -24,6 +26,8 @@ use crate::watch::{self, Seen};
 const SEEN: usize = 256;
 /// A line of the control protocol longer than this is none.
 const MAX_LINE: usize = 64 * 1024 * 1024;
+/// How much may wait for an agent that does not read its pipe. What is more is not sent, and so never confirmed.
+const MAX_OUTBOX: usize = 64 * 1024 * 1024;
 /// How much of a conversation is given at once.
 const MAX_TRANSCRIPT: u64 = 256 * 1024 * 1024;
 
@@ -41,7 +45,7 @@ impl Session {
     }
 
     /// Begins to follow the agent that was just started.
-    pub(crate) fn begin_agent(&mut self, prepared: Prepared) {
+    pub(crate) fn begin_agent(&mut self, prepared: Prepared, since: SystemTime) {
         let Some(driven) = &self.options.driven else { return };
         let transcript = prepared.watch.iter().find_map(|watch| match watch {
             Watch::Log { path } => Some(path.clone()),
@@ -49,12 +53,14 @@ impl Session {
         });
         let now = self.now();
         let (seen, files) = mpsc::channel(SEEN);
-        self.log_paths = Some(watch::start(prepared.watch, now.wall, seen));
+        self.log_paths = Some(watch::start(prepared.watch, since, seen));
         self.files = files;
         self.hook_token = prepared.hook_token;
         let (grace, stop) = (driven.idle_grace, driven.stop.clone());
         self.agent = Some(Agent::new(prepared.driver, prepared.runtime, grace, stop, transcript, &now));
         self.link = Linked::start(prepared.link);
+        let guard = driven.guard.clone();
+        self.services = prepared.services.map(|options| Services::start(options, guard));
         for what in prepared.opening {
             self.say(what);
         }
@@ -64,6 +70,7 @@ impl Session {
     pub(crate) fn agent_exited(&mut self, exit: Exit) -> bool {
         self.log_paths = None;
         self.link = None;
+        self.primes = JoinSet::new();
         let now = self.now();
         let Some(agent) = &mut self.agent else { return false };
         let effects = agent.exited(exit.code, exit.signal, &now);
@@ -108,6 +115,18 @@ impl Session {
             News::Reply { name, status, body } => {
                 self.observe(&Observation::Reply { name: &name, status, body: &body });
             }
+        }
+    }
+
+    pub(crate) fn served(&mut self, name: &str, outcome: &Served) {
+        self.observe(&Observation::Served { name, outcome });
+    }
+
+    /// Writes what waits for the agent's standard input, as far as it is taken.
+    pub(crate) fn flush_pipe(&mut self) {
+        self.write_pipe();
+        while let Some(message) = self.next_sent() {
+            self.observe(&Observation::Sent(&message));
         }
     }
 
@@ -156,9 +175,8 @@ impl Session {
                 Ok(message) => self.observe(&Observation::Control(&message)),
                 Err(_) => {
                     // Not the protocol's: a person may want to see it.
-                    let mut text = String::from_utf8_lossy(line).into_owned();
-                    text.push_str("\r\n");
-                    self.output(text.as_bytes());
+                    let text = String::from_utf8_lossy(line).into_owned();
+                    self.show(&text);
                 }
             }
         }
@@ -168,7 +186,9 @@ impl Session {
         for effect in effects {
             match effect {
                 Effect::Record(body) => {
-                    let has_screen = self.agent.as_ref().is_none_or(|agent| agent.runtime() == Runtime::Pty);
+                    let is_piped = self.child.as_ref().is_some_and(|running| running.piped);
+                    let is_pty = self.agent.as_ref().is_none_or(|agent| agent.runtime() == Runtime::Pty);
+                    let has_screen = is_pty && !is_piped;
                     if !has_screen && let Some(text) = render(&body) {
                         self.output(text.as_bytes());
                     }
@@ -195,16 +215,34 @@ impl Session {
     }
 
     fn say(&mut self, what: Say) {
-        if let Some(link) = &self.link {
-            return link.say(what);
+        match (what, &self.link) {
+            (Say::Serve(what), _) => self.serve(what),
+            (Say::Show(text), _) => self.show(&text),
+            (what, Some(link)) => link.say(what),
+            (Say::Call(call), None) => tracing::error!(path = call.path, "there is nobody to call"),
+            (Say::Message(message), None) => {
+                if let Some(running) = &mut self.child {
+                    if running.outbox.len() > MAX_OUTBOX {
+                        return tracing::warn!("the agent does not read what it is told");
+                    }
+                    running.outbox.extend_from_slice(message.to_string().as_bytes());
+                    running.outbox.push(b'\n');
+                    running.unsent.push_back((running.outbox.len(), message));
+                    self.flush_pipe();
+                }
+            }
         }
-        let Say::Message(message) = what else {
-            return tracing::error!("there is nobody to call");
-        };
-        if let Some(running) = &mut self.child {
-            running.outbox.extend_from_slice(message.to_string().as_bytes());
-            running.outbox.push(b'\n');
-            self.write_pipe();
+    }
+
+    fn show(&mut self, line: &str) {
+        self.output(format!("{line}\r\n").as_bytes());
+    }
+
+    fn serve(&mut self, what: Serve) {
+        match &mut self.services {
+            Some(services) => services.serve(what),
+            // It waits for an answer all the same.
+            None => self.served(&what.name, &Served::Failed("nothing is allowed".into())),
         }
     }
 
@@ -212,12 +250,7 @@ impl Session {
         let prime = self.options.driven.as_ref().and_then(|driven| driven.start.prime(source)).cloned();
         let Some(prime) = prime else { return drop(hook.send(Ok(Reply::Hook(None)))) };
         let command = self.options.command.clone();
-        let primed = self.primed.0.clone();
-        tokio::spawn(async move {
-            let context = prime::text(prime, &command).await;
-            // If the session is gone, so is the agent.
-            let _ = primed.send(Primed { source, context, hook }).await;
-        });
+        self.primes.spawn(async move { Primed { source, context: prime::text(prime, &command).await, hook } });
     }
 
     pub(crate) fn prime(&mut self, Primed { source, context, hook }: Primed) {
@@ -287,7 +320,21 @@ impl Session {
             Request::Interrupt { writer } => agent.interrupt(writer, reply, &screen, &now),
             Request::Configure(settings) => agent.configure(&settings, reply, &screen, &now),
             Request::Hook(call) => agent.hook(&call, reply, &now),
-            other => return drop(reply.send(Err(Error::internal(format!("{other:?} is not for an agent"))))),
+            Request::Health
+            | Request::Status
+            | Request::Screen
+            | Request::History(_)
+            | Request::Dump
+            | Request::Events(_)
+            | Request::Write { .. }
+            | Request::Lock { .. }
+            | Request::Resize(_)
+            | Request::Signal(_)
+            | Request::Restart
+            | Request::Shutdown
+            | Request::AgentState => {
+                return drop(reply.send(Err(Error::internal("this request is not for an agent".to_owned()))));
+            }
         };
         self.carry_out(effects);
         self.agent_goes_on();
@@ -326,6 +373,10 @@ fn needed(request: &Request) -> Option<Capability> {
 fn read_transcript(path: Option<String>, reply: ReplyTo) {
     tokio::task::spawn_blocking(move || {
         let none = || Error::new(ErrorCode::NotReady, "there is no conversation yet");
+        let whole = |path: String| match watch::resolve(path.as_ref()) {
+            Some(found) => found.to_string_lossy().into_owned(),
+            None => path,
+        };
         let read = |path: String| match fs::metadata(&path) {
             Ok(found) if found.len() > MAX_TRANSCRIPT => {
                 Err(Error::internal(format!("the conversation has {} bytes; read it at {path}", found.len())))
@@ -336,6 +387,6 @@ fn read_transcript(path: Option<String>, reply: ReplyTo) {
                 Err(error) => Err(Error::internal(format!("cannot read the conversation at {path}: {error}"))),
             },
         };
-        let _ = reply.send(path.ok_or_else(none).and_then(read));
+        let _ = reply.send(path.map(whole).ok_or_else(none).and_then(read));
     });
 }

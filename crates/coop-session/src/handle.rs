@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::agent::StopConfig;
 use crate::prime::StartConfig;
+use crate::serve::ServiceOptions;
 use crate::session::Session;
 
 /// Requests that may wait for the session; more wait at their sender.
@@ -82,6 +83,8 @@ pub struct Prepared {
     pub opening: Vec<Say>,
     /// What its hooks bring along; without it no hook is listened to.
     pub hook_token: Option<Token>,
+    /// What is done for it when its protocol asks; nothing without it.
+    pub services: Option<ServiceOptions>,
 }
 
 /// Who answers the questions a child asks its terminal.

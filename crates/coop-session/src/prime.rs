@@ -135,7 +135,8 @@ mod tests {
         if let Ok(fd) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
             let mut fds = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::IN)];
             let limit = rustix::event::Timespec { tv_sec: 60, tv_nsec: 0 };
-            assert_eq!(rustix::event::poll(&mut fds, Some(&limit)).expect("poll works"), 1, "it lives on");
+            let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&limit)));
+            assert_eq!(ready.expect("poll works"), 1, "it lives on");
         }
     }
 

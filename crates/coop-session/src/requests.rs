@@ -15,12 +15,21 @@ use crate::agent::Agent;
 use crate::handle::Mail;
 use crate::session::{AfterStop, Running, Session, plain_evidence};
 
+/// How many inputs may wait for a message that is being typed.
+const MAX_DEFERRED: usize = 1000;
+
 impl Session {
     pub(crate) fn handle(&mut self, Mail { request, reply }: Mail) {
         let answer = match request {
             Request::Write { .. } if self.agent.as_ref().is_some_and(Agent::is_typing) => {
                 // It waits until the message that is being typed is through.
-                return self.deferred.push(Mail { request, reply });
+                if self.deferred.len() < MAX_DEFERRED {
+                    return self.deferred.push(Mail { request, reply });
+                }
+                Err(Error::new(
+                    ErrorCode::WriterBusy,
+                    "a message is being typed, and much waits for its end; try again",
+                ))
             }
             Request::Write { writer, input } => return self.type_input(writer, input, reply),
             Request::Health => Ok(Reply::Health(self.health())),

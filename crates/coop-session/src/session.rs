@@ -10,6 +10,7 @@ use std::time::{Instant, SystemTime};
 use coop_api::{AgentState, AskId, Epoch, EventBody, Evidence, EvidenceSource, Offset, Pulse, Seq, StateChange, Token};
 use coop_term::{ChildEvent, Exit, FrameId, Ring, Screen, SpawnError, Target, Wants};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 pub(crate) use self::child::{AfterStop, Running};
@@ -21,6 +22,7 @@ use crate::handle::{Mail, Options, Published};
 use crate::link::{Linked, News};
 use crate::lock::WriteLock;
 use crate::log::EventLog;
+use crate::serve::{Outcome, Services};
 use crate::stop::Stop;
 use crate::watch::{LogPaths, Seen};
 
@@ -46,9 +48,12 @@ pub(crate) struct Session {
     pub(crate) hook_token: Option<Token>,
     /// The agent's protocol, where that is not its standard input and output.
     pub(crate) link: Option<Linked>,
+    /// What is done for the agent.
+    pub(crate) services: Option<Services>,
     companion: Option<Companion>,
     guard: Option<Guard>,
-    pub(crate) primed: (mpsc::Sender<Primed>, mpsc::Receiver<Primed>),
+    /// The start scripts that run; they end with their child.
+    pub(crate) primes: JoinSet<Primed>,
     ring: Arc<Ring>,
     published: Published,
     mail: mpsc::Receiver<Mail>,
@@ -73,6 +78,8 @@ enum Wake {
     Seen(Seen),
     /// The agent's protocol said something.
     Link(News),
+    /// Something was done for the agent.
+    Served(Outcome),
     /// A hook of the agent's went away.
     HookGone(AskId),
     /// What an agent that begins is to be told is known.
@@ -103,9 +110,10 @@ impl Session {
             log_paths: None,
             hook_token: None,
             link: None,
+            services: None,
             companion: None,
             guard: None,
-            primed: mpsc::channel(8),
+            primes: JoinSet::new(),
             ring,
             published,
             mail,
@@ -134,15 +142,19 @@ impl Session {
                 Wake::PipeReadable => {
                     self.read_pipe();
                 }
-                Wake::PipeWritable => self.write_pipe(),
+                Wake::PipeWritable => self.flush_pipe(),
                 Wake::Seen(seen) => self.file_changed(seen),
                 Wake::Link(news) => self.link_told(news),
+                Wake::Served((name, outcome)) => self.served(&name, &outcome),
                 Wake::HookGone(ask) => self.hook_gone(&ask),
                 Wake::Primed(primed) => self.prime(primed),
                 Wake::Ended => self.child_ended(),
                 Wake::Deadline => self.deadline_passed(),
             }
             if self.child.is_none() {
+                if let Some(services) = self.services.take() {
+                    services.end().await;
+                }
                 if let Some(companion) = self.companion.take() {
                     companion.end().await;
                 }
@@ -181,6 +193,7 @@ impl Session {
         let gone = std::future::poll_fn(|cx| agent.as_mut().map_or(Poll::Pending, |agent| agent.poll_gone(cx)));
         let watched = self.log_paths.is_some();
         let link = self.link.as_mut().map(|link| link.news.recv());
+        let served = self.services.as_mut().map(|services| services.outcomes.recv());
         tokio::select! {
             mail = self.mail.recv(), if !mail_closed || self.stop.is_none() => Wake::Mail(mail),
             event = child.event(wants) => match event {
@@ -192,8 +205,9 @@ impl Session {
             },
             Some(seen) = self.files.recv(), if watched => Wake::Seen(seen),
             Some(news) = on(link) => Wake::Link(news),
+            Some(outcome) = on(served) => Wake::Served(outcome),
             ask = gone => Wake::HookGone(ask),
-            Some(primed) = self.primed.1.recv() => Wake::Primed(primed),
+            Some(Ok(primed)) = self.primes.join_next() => Wake::Primed(primed),
             () = on(deadline.map(|deadline| sleep_until(deadline.into()))) => Wake::Deadline,
         }
     }

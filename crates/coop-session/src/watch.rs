@@ -64,6 +64,8 @@ async fn run(
     })?;
     let mut folders = Folders { watcher, watched: Vec::new() };
     let mut log: Option<Log> = None;
+    // Those of other conversations: one that is taken up again goes on where it was left.
+    let mut others: Vec<Log> = Vec::new();
     let mut status: Option<StatusFolder> = None;
     for watch in watches {
         match watch {
@@ -83,24 +85,42 @@ async fn run(
                 }
             }
         }
-        for tail in log.iter_mut().flat_map(Log::tails) {
-            while let Some(lines) = tail.read() {
-                for (line, past) in lines {
-                    if seen.send(Seen::LogLine { line, past }).await.is_err() {
-                        return Ok(());
-                    }
-                }
-            }
+        if let Some(log) = &mut log
+            && tell(log, seen).await.is_err()
+        {
+            return Ok(());
         }
         tokio::select! {
             change = changes.recv() => if change.is_none() { return Ok(()) },
             path = more.recv() => match path {
-                Some(path) => log = Some(Log::new(path, since)),
+                Some(path) => {
+                    if let Some(mut last) = log.take() {
+                        // What was said in it until now is not lost.
+                        if tell(&mut last, seen).await.is_err() {
+                            return Ok(());
+                        }
+                        others.push(last);
+                    }
+                    let known = others.iter().position(|other| other.main.path == path);
+                    log = Some(known.map_or_else(|| Log::new(path, since), |at| others.remove(at)));
+                }
                 None => return Ok(()),
             },
             () = seen.closed() => return Ok(()),
         }
     }
+}
+
+/// Tells what is new in a log.
+async fn tell(log: &mut Log, seen: &mpsc::Sender<Seen>) -> Result<(), mpsc::error::SendError<Seen>> {
+    for tail in log.tails() {
+        while let Some(lines) = tail.read() {
+            for (line, past) in lines {
+                seen.send(Seen::LogLine { line, past }).await?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The folders that are watched.
@@ -203,7 +223,12 @@ impl Tail {
     }
 
     fn read_block(&mut self) -> io::Result<usize> {
+        if let Some(found) = resolve(&self.path) {
+            self.path = found;
+        }
         let found = fs::metadata(&self.path)?;
+        // What was made after the start has nothing from before, whether its lines say when they were written or not.
+        self.first &= found.created().map_or(true, |born| born < self.since);
         let same = self.file.as_ref().is_some_and(|(_, inode)| *inode == found.ino()) && found.len() >= self.offset;
         if !same {
             self.file = Some((File::open(&self.path)?, found.ino()));
@@ -240,6 +265,15 @@ impl Tail {
         let written = line["timestamp"].as_str().and_then(|time| humantime::parse_rfc3339(time).ok());
         self.first && written.is_none_or(|written| written < self.since)
     }
+}
+
+/// Returns the file that a path with a `*` in its name means, once it is there: the first by name.
+pub(crate) fn resolve(path: &Path) -> Option<PathBuf> {
+    let (start, end) = path.file_name()?.to_str()?.split_once('*')?;
+    let entries = fs::read_dir(path.parent()?).ok()?.flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let fits = |name: &String| name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end);
+    names.filter(fits).min().map(|name| path.with_file_name(name))
 }
 
 /// A folder with a small file for each process.
@@ -321,6 +355,45 @@ mod tests {
         for n in 5..=7 {
             assert_eq!(line(&mut seen).await.0, n);
         }
+    }
+
+    /// `/clear`, and then `/resume` of what was before it.
+    #[tokio::test]
+    async fn a_conversation_that_is_taken_up_again_is_not_told_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [one, two] = ["one.jsonl", "two.jsonl"].map(|name| folder.path().join(name));
+        let (sender, mut seen) = mpsc::channel(64);
+        let watch = Watch::Log { path: one.to_str().expect("text").to_owned() };
+        let paths = start(vec![watch], SystemTime::now(), sender);
+        append(&one, "{\"n\":1}\n");
+        assert_eq!(line(&mut seen).await.0, 1);
+        // The last of it is written when the next has begun.
+        append(&two, "{\"n\":3}\n");
+        append(&one, "{\"n\":2}\n");
+        paths.send(two).await.expect("it watches");
+        assert_eq!((line(&mut seen).await.0, line(&mut seen).await.0), (2, 3));
+        paths.send(one.clone()).await.expect("it watches");
+        append(&one, "{\"n\":4}\n");
+        assert_eq!(line(&mut seen).await.0, 4);
+    }
+
+    #[tokio::test]
+    async fn a_name_may_be_known_in_part() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (sender, mut seen) = mpsc::channel(64);
+        let path = folder.path().join("chats/session-*-abc.jsonl");
+        let watch = Watch::Log { path: path.to_str().expect("text").to_owned() };
+        let _paths = start(vec![watch], SystemTime::now(), sender);
+        tokio::task::yield_now().await;
+        fs::create_dir(folder.path().join("chats")).expect("made");
+        append(&folder.path().join("chats/session-1-abd.jsonl"), "{\"n\":1}\n");
+        append(&folder.path().join("chats/session-2-abc.jsonl"), "{\"n\":2}\n");
+        assert_eq!(line(&mut seen).await, (2, false));
+        append(&folder.path().join("chats/session-1-abc.jsonl"), "{\"n\":3}\n");
+        append(&folder.path().join("chats/session-2-abc.jsonl"), "{\"n\":4}\n");
+        assert_eq!(line(&mut seen).await, (4, false));
+        assert_eq!(resolve(&path), Some(folder.path().join("chats/session-1-abc.jsonl")));
+        assert_eq!(resolve(&folder.path().join("chats")), None);
     }
 
     #[tokio::test]

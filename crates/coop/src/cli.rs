@@ -9,7 +9,7 @@ use clap::builder::{PossibleValuesParser, Resettable};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use coop_api::Token;
-use coop_drivers::{KNOWN, Runtime};
+use coop_drivers::{Allowed, KNOWN, Runtime};
 
 use crate::bridge;
 
@@ -92,6 +92,22 @@ pub(crate) enum Sub {
         /// Processes that lead the sessions to end
         leaders: Vec<u32>,
     },
+    /// Waits until something listens on a socket and becomes the program that needs it (used by sidecars)
+    #[command(hide = true)]
+    Await {
+        /// How long to wait; who starts at all does so within a second, on a busy machine within a few
+        #[arg(long, value_name = "SECS", default_value = "15", value_parser = parse_secs)]
+        within: Duration,
+        /// The socket
+        socket: PathBuf,
+        /// The file to write if nothing does
+        missing: PathBuf,
+        /// How many words the command has; the one to run in its place follows it
+        words: usize,
+        /// The commands
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        commands: Vec<OsString>,
+    },
     /// Shows a pane of tmux or GNU screen on this terminal (used by --attach)
     #[command(hide = true)]
     Bridge(Bridge),
@@ -128,12 +144,18 @@ pub(crate) struct Serve {
     /// Give the agent a configuration of its own, set up without dialogs, instead of the user's
     #[arg(long, env = "COOP_ISOLATE")]
     pub(crate) isolate: bool,
-    /// JSON with the agent's settings, stop gate and start text, or TOML with patterns of its screen
+    /// JSON with the agent's settings, stop gate and start text, or TOML with patterns of its screen; one of each may be given
     #[arg(long, env = "COOP_AGENT_CONFIG", value_name = "PATH")]
-    pub(crate) agent_config: Option<PathBuf>,
+    pub(crate) agent_config: Vec<PathBuf>,
     /// How long an agent without structured signals must be quiet to count as idle
     #[arg(long, env = "COOP_IDLE_GRACE", value_name = "SECS", allow_negative_numbers = true, default_value = "60", value_parser = parse_secs)]
     pub(crate) idle_grace: Duration,
+    /// Go on with an earlier conversation of the agent's, by its session id
+    #[arg(long, env = "COOP_RESUME", value_name = "ID", conflicts_with = "attach")]
+    pub(crate) resume: Option<String>,
+    /// What an ACP agent may have done for it in its folder: fs (text files), terminal (commands)
+    #[arg(long, env = "COOP_ACP_ALLOW", value_name = "WHAT", value_delimiter = ',')]
+    pub(crate) acp_allow: Vec<AcpService>,
     /// Show an existing session instead of running a command: tmux:NAME or screen:NAME
     #[arg(long, env = "COOP_ATTACH", value_name = "SPEC", conflicts_with = "command")]
     pub(crate) attach: Option<bridge::Target>,
@@ -170,6 +192,23 @@ pub(crate) struct Serve {
     /// The command to run
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// What an ACP agent may have done for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AcpService {
+    Fs,
+    Terminal,
+}
+
+impl Serve {
+    /// Returns what the agent may have done for it.
+    pub(crate) fn allowed(&self) -> Allowed {
+        Allowed {
+            files: self.acp_allow.contains(&AcpService::Fs),
+            terminals: self.acp_allow.contains(&AcpService::Terminal),
+        }
+    }
 }
 
 /// How an agent is run.
@@ -209,6 +248,36 @@ pub(crate) enum Simulated {
     #[command(disable_help_flag = true)]
     Claude {
         /// What Claude Code takes
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<OsString>,
+    },
+    /// A scripted agent that speaks the Agent Client Protocol
+    Acp {
+        /// Want somebody to log in first, with GEMINI_API_KEY
+        #[arg(long)]
+        auth: bool,
+        /// Tell an earlier conversation again when going on with it
+        #[arg(long)]
+        load_only: bool,
+    },
+    /// A scripted agent with the manners of Codex; takes its options
+    #[command(disable_help_flag = true)]
+    Codex {
+        /// What Codex takes
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<OsString>,
+    },
+    /// A scripted agent with the manners of OpenCode: `opencode`, `opencode serve`, `opencode attach`
+    #[command(disable_help_flag = true)]
+    Opencode {
+        /// What OpenCode takes
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<OsString>,
+    },
+    /// A scripted agent with the manners of Gemini CLI; takes its options
+    #[command(disable_help_flag = true)]
+    Gemini {
+        /// What Gemini CLI takes
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         args: Vec<OsString>,
     },

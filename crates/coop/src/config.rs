@@ -1,8 +1,8 @@
-//! The file behind `--agent-config`. Its keys tell what it is: JSON with `settings`, `stop` and `start` says how the agent
+//! The files behind `--agent-config`. Their keys tell what they are: JSON with `settings`, `stop` and `start` says how the agent
 //! is to be run, TOML with a `version` says what its screen looks like.
 
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use coop_drivers::{Rules, StartSource};
@@ -10,7 +10,7 @@ use coop_session::{Prime, StartConfig, StopConfig, StopMode};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What the file says.
+/// What the files say.
 #[derive(Debug, Default)]
 pub(crate) struct AgentConfig {
     pub(crate) settings: Option<Value>,
@@ -64,24 +64,46 @@ struct Told {
     shell: Vec<String>,
 }
 
-impl AgentConfig {
-    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
-        let name = path.display();
-        let text = fs::read_to_string(path).with_context(|| format!("cannot read --agent-config {name}"))?;
-        Self::parse(&text).with_context(|| format!("--agent-config {name} cannot be used"))
-    }
+/// What one file says.
+enum Part {
+    Rules(Rules),
+    Run(File),
+}
 
+impl AgentConfig {
+    /// Reads the files, at most one of each kind.
+    pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Self> {
+        let mut all = Self::default();
+        let mut has_run = false;
+        for path in paths {
+            let name = path.display();
+            let text = fs::read_to_string(path).with_context(|| format!("cannot read --agent-config {name}"))?;
+            let part = Part::parse(&text).with_context(|| format!("--agent-config {name} cannot be used"))?;
+            match part {
+                Part::Rules(_) if all.rules.is_some() => bail!("--agent-config {name}: one has screen rules already"),
+                Part::Run(_) if has_run => bail!("--agent-config {name}: one says already how the agent is run"),
+                Part::Rules(rules) => all.rules = Some(rules),
+                Part::Run(file) => {
+                    has_run = true;
+                    (all.settings, all.stop, all.start) = (file.settings, file.stop.into(), file.start.into());
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl Part {
     fn parse(text: &str) -> anyhow::Result<Self> {
         if !text.trim_start().starts_with('{') {
-            return Ok(Self { rules: Some(Rules::parse(text)?), ..Self::default() });
+            return Ok(Self::Rules(Rules::parse(text)?));
         }
         let value: Value = serde_json::from_str(text).context("it is not JSON")?;
         let known = ["settings", "stop", "start"];
         if !known.iter().any(|key| value.get(key).is_some()) {
             bail!("it has none of the keys {}", known.join(", "));
         }
-        let file: File = serde_json::from_value(value)?;
-        Ok(Self { settings: file.settings, stop: file.stop.into(), start: file.start.into(), rules: None })
+        Ok(Self::Run(serde_json::from_value(value)?))
     }
 }
 
@@ -117,17 +139,36 @@ impl From<Start> for StartConfig {
 mod tests {
     use super::*;
 
+    fn read(contents: &[&str]) -> anyhow::Result<AgentConfig> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |(at, content): (usize, &&str)| {
+            let path = folder.path().join(at.to_string());
+            fs::write(&path, content).expect("written");
+            path
+        };
+        AgentConfig::read(&contents.iter().enumerate().map(write).collect::<Vec<_>>())
+    }
+
+    const RUN: &str = r#"{"settings":{"model":"x"},"stop":{"mode":"gate","escalate":true},"start":{"shell":["a"],"resume":{"text":"b"}}}"#;
+    const RULES: &str = "version = 1\nagent = \"x\"";
+
     #[test]
     fn the_keys_tell_what_a_file_is() {
-        let config = AgentConfig::parse(
-            r#"{"settings":{"model":"x"},"stop":{"mode":"gate","escalate":true},"start":{"shell":["a"],"resume":{"text":"b"}}}"#,
-        )
-        .expect("a configuration");
+        let config = read(&[RUN]).expect("a configuration");
         assert_eq!(config.stop, StopConfig { mode: StopMode::Gate, prompt: None, escalate: true });
         assert_eq!(config.start.always, Some(Prime { text: None, shell: vec!["a".into()] }));
         assert_eq!(config.start.by_source.len(), 1);
-        assert!(AgentConfig::parse("version = 2\nagent = \"x\"").is_err());
-        assert!(AgentConfig::parse(r#"{"else":1}"#).is_err());
-        assert!(AgentConfig::parse(r#"{"stop":{"mode":"never"}}"#).is_err());
+        assert!(read(&["version = 2\nagent = \"x\""]).is_err());
+        assert!(read(&[r#"{"else":1}"#]).is_err());
+        assert!(read(&[r#"{"stop":{"mode":"never"}}"#]).is_err());
+    }
+
+    #[test]
+    fn one_file_of_each_kind_may_be_given() {
+        for both in [[RUN, RULES], [RULES, RUN]] {
+            let config = read(&both).expect("a configuration");
+            assert!(config.rules.is_some() && config.settings.is_some() && config.stop.mode == StopMode::Gate);
+        }
+        assert!(read(&[RUN, RULES, RUN]).is_err() && read(&[RULES, RULES]).is_err());
     }
 }

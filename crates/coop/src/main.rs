@@ -1,6 +1,7 @@
 //! `coop`: parse, wire, exit code.
 
 mod attach;
+mod await_socket;
 mod bridge;
 mod cli;
 mod client;
@@ -33,6 +34,9 @@ fn main() -> ExitCode {
         guard::run(leaders);
         return ExitCode::SUCCESS;
     }
+    if let Some(Sub::Await { within, socket, missing, words, commands }) = &cli.sub {
+        return fail(&await_socket::run(socket, missing, *within, *words, commands).into());
+    }
     if let (None, Some(token)) = (&cli.sub, &cli.serve.auth_token) {
         shield::hide_token(token);
     }
@@ -49,7 +53,7 @@ fn main() -> ExitCode {
             Some(Sub::Keys(options)) => oneshot::keys(options).await,
             Some(Sub::Doctor(options)) => doctor::run(options).await,
             Some(Sub::Sim(Sim { what })) => simulate(what).await,
-            Some(Sub::Hook { .. } | Sub::Guard { .. }) => Ok(0),
+            Some(Sub::Hook { .. } | Sub::Guard { .. } | Sub::Await { .. }) => Ok(0),
             Some(Sub::Bridge(options)) => Ok(bridge::run(options.target()?).await?),
         }
     });
@@ -65,6 +69,10 @@ async fn simulate(what: Option<Simulated>) -> anyhow::Result<i32> {
     match what {
         None => coop_sim::claude::run(std::iter::empty()),
         Some(Simulated::Claude { args }) => coop_sim::claude::run(args.into_iter()),
+        Some(Simulated::Acp { auth, load_only }) => coop_sim::acp::run(coop_sim::acp::Options { auth, load_only }),
+        Some(Simulated::Codex { args }) => coop_sim::codex::run(args).await,
+        Some(Simulated::Opencode { args }) => coop_sim::opencode::run(args.into_iter()).await,
+        Some(Simulated::Gemini { args }) => coop_sim::gemini::run(args).await,
         Some(Simulated::Model { port, script }) => {
             coop_sim::model::run(coop_sim::model::Options { port, script }).await.map(|()| 0)
         }

@@ -49,7 +49,7 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     start_log(options.log_format, options.log_level);
     let size = Size::new(options.cols, options.rows).context("--cols and --rows")?;
     let token = options.auth_token.clone();
-    let config = options.agent_config.as_deref().map(AgentConfig::read).transpose()?.unwrap_or_default();
+    let config = AgentConfig::read(&options.agent_config)?;
     if let Some(target) = &options.attach {
         bridge::check(target).await?;
     }

@@ -3,16 +3,14 @@
 use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind, Question, QuestionAnswer};
 use serde_json::{Map, Value, json};
 
-use crate::driver::{Expected, Refusal, Step};
+use crate::driver::{Refusal, Step};
+use crate::questions::{given, pick, question};
 use crate::{AskDraft, Reach};
-use std::time::Duration;
 
 /// How long a preview is, in characters.
 const PREVIEW: usize = 200;
 /// Titles of plans that say nothing of what is planned.
 const PLAN_TITLES: [&str; 4] = ["plan", "the plan", "my plan", "implementation plan"];
-/// How long the agent may take to show that it took an answer.
-const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// What somebody decided.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,23 +65,6 @@ pub(super) fn draft(tool: &str, input: &Value, reach: Reach) -> AskDraft {
         screen_lines: Vec::new(),
         reach,
     }
-}
-
-fn question(value: &Value) -> Option<Question> {
-    let options = value["options"].as_array().into_iter().flatten().zip(1..).filter_map(|(option, number)| {
-        Some(AskOption {
-            id: number.to_string(),
-            label: option["label"].as_str()?.to_owned(),
-            description: option["description"].as_str().map(str::to_owned),
-            kind: OptionKind::Choice,
-        })
-    });
-    Some(Question {
-        question: value["question"].as_str()?.to_owned(),
-        header: value["header"].as_str().map(str::to_owned),
-        options: options.collect(),
-        multi_select: value["multiSelect"].as_bool().unwrap_or(false),
-    })
 }
 
 fn preview(tool: &str, input: &Value) -> String {
@@ -199,14 +180,8 @@ fn decide_question(ask: &Ask, answer: &Answer) -> Result<Decision, Refusal> {
         let message = answer.text.clone().unwrap_or_else(|| "The user declined to answer.".to_owned());
         return Ok(Decision::Deny { message });
     }
-    let single = QuestionAnswer { option: answer.option, options: answer.options.clone(), text: answer.text.clone() };
-    let given = if answer.answers.is_empty() { std::slice::from_ref(&single) } else { &answer.answers[..] };
-    if given.len() != ask.questions.len() {
-        let why = format!("the agent asks {} question(s) and there are {} answer(s)", ask.questions.len(), given.len());
-        return Err(Refusal::BadRequest(why));
-    }
     let mut answers = Map::new();
-    for (question, given) in ask.questions.iter().zip(given) {
+    for (question, given) in ask.questions.iter().zip(&given(answer, ask.questions.len())?) {
         answers.insert(question.question.clone(), Value::String(worded(question, given)?));
     }
     let mut input = ask.input.clone().unwrap_or_else(|| json!({}));
@@ -232,19 +207,6 @@ fn worded(question: &Question, given: &QuestionAnswer) -> Result<String, Refusal
             Ok(labels.join(", "))
         }
     }
-}
-
-/// Returns the option with this number, counted from 1.
-fn pick(options: &[AskOption], number: u32) -> Result<&AskOption, Refusal> {
-    let at = (number as usize).checked_sub(1);
-    at.and_then(|at| options.get(at)).ok_or_else(|| {
-        Refusal::NoSuchOption(format!("there is no option {number}; the agent offers {}", options.len()))
-    })
-}
-
-/// Returns the step that waits for the agent to show that it took an answer.
-pub(super) fn taken() -> Step {
-    Step::Expect { what: Expected::AskGone, within: TAKEN_WITHIN, retry: None }
 }
 
 #[cfg(test)]

@@ -174,7 +174,7 @@ pub(super) fn ask_about(payload: &Value) -> Option<(String, Value)> {
 /// Tells whether sub-agents go on after the turn; they will wake the agent by themselves.
 pub(super) fn has_background_agents(payload: &Value) -> bool {
     let tasks = payload["background_tasks"].as_array().map_or(&[][..], Vec::as_slice);
-    tasks.iter().any(|task| task["type"] == "subagent" && task["status"] != "completed")
+    tasks.iter().any(|task| task["type"] == "subagent" && task["status"] == "running")
 }
 
 /// Returns the file that a tool writes.

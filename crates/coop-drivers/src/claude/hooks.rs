@@ -3,9 +3,9 @@
 use coop_api::{EvidenceSource, TurnOutcome};
 use serde_json::Value;
 
-use super::{ASKING, Claude, Compaction, answer, content, fault};
+use super::{ASKING, Claude, Compaction, answer, content};
 use crate::driver::Runtime;
-use crate::{Meaning, Reach, Signal, StartSource};
+use crate::{Meaning, Reach, Signal, StartSource, fault};
 
 impl Claude {
     pub(super) fn observe_hook(&mut self, event: &str, payload: &Value, at: u64) -> Vec<Signal> {
@@ -22,6 +22,7 @@ impl Claude {
             "SessionStart" => self.session_started(payload, at),
             "UserPromptSubmit" => {
                 self.settled_at = at;
+                self.began_at = at;
                 self.begin_turn();
                 let prompt = payload["prompt"].as_str().map(str::to_owned);
                 self.last_prompt = prompt.clone().unwrap_or_default();
@@ -58,7 +59,6 @@ impl Claude {
             "Stop" if of_subagent || self.compacting == Some(Compaction::Auto) => Vec::new(),
             "Stop" => {
                 self.settled_at = at;
-                self.busy = false;
                 self.unfinished = content::has_background_agents(payload);
                 let last_message = payload["last_assistant_message"].as_str().map(str::to_owned);
                 // Over pipes the protocol tells what the agent itself says, and in order.
@@ -90,6 +90,10 @@ impl Claude {
             }
             "PreCompact" => {
                 let manual = payload["trigger"].as_str() == Some("manual");
+                if manual {
+                    // What older commands printed is not the end of this one.
+                    self.settled_at = at;
+                }
                 self.compacting = Some(if manual { Compaction::Manual } else { Compaction::Auto });
                 vec![working(Some("compact"))]
             }

@@ -1,231 +1,251 @@
-//! Typing, where there is no better way.
+//! Answering by keys, where there is no better way.
 //!
 //! Digits act at once and are never followed by Enter, which would land on whatever comes next. Letters do nothing, and
 //! Enter takes what is highlighted, which may be the opposite of what was meant. So an option is chosen only by its
-//! digit, and only if the dialog that was seen when the ask was opened is on the screen right now, word for word.
+//! digit, and only if the dialog that was seen when the ask was opened is on the screen right now, word for word. Where
+//! it takes more than one key, the screen has to show what each one did before the next is typed.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use coop_api::{Answer, Ask, AskKind, AskOption, Line, OptionKind, Screen};
+use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind};
 
-use super::answer::taken;
-use crate::driver::{Expected, Refusal, Step};
-use crate::rules::{Dialog, Rules, is_rule, rows};
+use super::input::AFTER_PASTE;
+use crate::driver::{Label, OnScreen, Refusal, Step};
+use crate::keys::{ENTER, ESCAPE, is_blank, numbered, of_kind, paste, shown, taken};
+use crate::rules::{Dialog, Row};
 use crate::{AskDraft, Reach};
 
-/// The largest gap after a paste that any agent needed was 100 ms.
-const AFTER_PASTE: Duration = Duration::from_millis(150);
-/// How long a message may take to show in a hook before Enter is pressed once more.
-const SUBMITTED_WITHIN: Duration = Duration::from_secs(3);
-/// What a long paste may take beside that, for each 64 KiB.
-const PER_BLOCK: Duration = Duration::from_secs(1);
-const BLOCK: usize = 64 * 1024;
-const INTERRUPTED_WITHIN: Duration = Duration::from_secs(5);
-/// What stands before the input.
-const INPUT_MARK: &str = "❯";
-/// How a long paste is shown, without its blanks.
-const SHORT_FORM: &str = "[Pastedtext#";
-/// Clears a line to its start and joins it to the one above.
-const CLEAR_LINE: &[u8] = b"\x15\x7f";
-const ENTER: Bytes = Bytes::from_static(b"\r");
-const ESCAPE: Bytes = Bytes::from_static(b"\x1b");
+/// How long a dialog may take from being drawn to taking keys.
+const DRAWN: Duration = Duration::from_millis(150);
+const TAB: Bytes = Bytes::from_static(b"\t");
+const UP: Bytes = Bytes::from_static(b"\x1b[A");
+const DOWN: Bytes = Bytes::from_static(b"\x1b[B");
+const RIGHT: Bytes = Bytes::from_static(b"\x1b[C");
 /// The option of a question that takes free text.
 const FREE_TEXT: &str = "Type something";
+/// The option of a plan that takes it.
+const CHANGE: &str = "Tell Claude";
+/// What a dialog says that takes a reason with its no, and what that no becomes.
+const AMENDS: &str = "Tab to amend";
+const AMENDED: &str = "No, and tell Claude";
+/// The name of the option that closes a dialog.
+const CLOSE: &str = "esc";
 
-/// Returns the ask for a dialog on the screen.
-pub(super) fn draft(dialog: &Dialog) -> AskDraft {
-    let question = || dialog.heading.iter().rev().find(|line| line.ends_with('?'));
-    let preview = match dialog.kind {
-        // What is trusted says more than that it is asked.
-        AskKind::Setup => dialog.heading.iter().find(|line| line.starts_with(['/', '~'])).or_else(question),
-        AskKind::Permission | AskKind::Plan | AskKind::Question => question(),
-    };
-    let preview = preview.or(dialog.heading.first());
+/// What the screen shows of an ask.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Shown {
+    pub(super) draft: AskDraft,
+    /// All numbered rows, from the top.
+    pub(super) rows: Vec<Row>,
+    /// Whether a no may have a reason.
+    pub(super) amends: bool,
+}
+
+/// What an answer comes to.
+enum Choice<'a> {
+    /// An option.
+    One(&'a AskOption),
+    /// Several, by their numbers.
+    Several(Vec<u32>),
+    /// An option that opens a field for a text.
+    Field { option: &'a AskOption, opened: &'static str, text: &'a str },
+    /// A no with a reason.
+    Amended { option: &'a AskOption, text: &'a str },
+}
+
+/// Returns the ask for a dialog that a command has opened: of any form, and Escape closes it.
+pub(super) fn command_draft(heading: Vec<String>, dialog: Option<&Dialog>) -> AskDraft {
+    let mut options = dialog.map(Dialog::ask_options).unwrap_or_default();
+    for option in &mut options {
+        option.kind = OptionKind::Choice;
+    }
+    let label = "Close it (Esc)".to_owned();
+    options.push(AskOption { id: CLOSE.to_owned(), label, description: None, kind: OptionKind::Reject });
     AskDraft {
-        kind: dialog.kind,
+        kind: AskKind::Setup,
         tool: None,
         input: None,
-        preview: preview.cloned().unwrap_or_default(),
+        preview: heading.first().cloned().unwrap_or_default(),
         questions: Vec::new(),
-        options: dialog.ask_options(),
-        screen_lines: dialog.heading.clone(),
+        options,
+        screen_lines: heading,
+        reach: Reach::Keys,
+    }
+}
+
+/// Returns the ask for a dialog that cannot be read. It has no options, so a person has to answer it.
+pub(super) fn unread_draft(waiting_for: &str, shown: Vec<String>) -> AskDraft {
+    AskDraft {
+        kind: if waiting_for.contains("permission") { AskKind::Permission } else { AskKind::Question },
+        tool: None,
+        input: None,
+        preview: shown.first().cloned().unwrap_or_default(),
+        questions: Vec::new(),
+        options: Vec::new(),
+        screen_lines: shown,
         reach: Reach::Keys,
     }
 }
 
 /// Returns the keys for an answer, or why none can be sent.
-pub(super) fn answer(rules: &Rules, ask: &Ask, answer: &Answer, screen: &Screen) -> Result<Vec<Step>, Refusal> {
+pub(super) fn answer(ask: &Ask, answer: &Answer, shown_now: Option<Shown>) -> Result<Vec<Step>, Refusal> {
+    if ask.options.is_empty() {
+        let why = "coop cannot read what this dialog offers; answer it in the terminal, or by /api/v1/input";
+        return Err(Refusal::NoSuchOption(why.into()));
+    }
     let gone = || Refusal::NoSuchOption("what the agent asked is not on its screen any more".into());
-    let dialog = rules.dialog(&rows(screen)).ok_or_else(gone)?;
-    let offered = dialog.ask_options();
-    if dialog.kind != ask.kind || dialog.heading != ask.screen_lines || offered != ask.options {
+    let now = shown_now.ok_or_else(gone)?;
+    if !is_asked(ask, &now.draft) {
         return Err(gone());
     }
-    let (option, text) = choose(ask, &offered, answer)?;
-    let mut steps = vec![Step::Type(digit(option))];
-    if let Some(text) = text {
-        steps.extend([Step::Pause(AFTER_PASTE), Step::Type(paste(text)), Step::Pause(AFTER_PASTE), Step::Type(ENTER)]);
-    }
+    // What was drawn this moment takes no keys yet, and may be another in the next.
+    let mut steps = vec![Step::Pause(DRAWN), shown(OnScreen::Asked(Box::new(ask.clone())))];
+    steps.extend(match choose(ask, answer, &now)? {
+        Choice::One(option) => vec![Step::Type(key(option))],
+        Choice::Several(numbers) => several(&numbers, &now.rows),
+        Choice::Field { option, opened, text } => {
+            let mut steps = vec![Step::Type(key(option))];
+            steps.extend(fill(number(option), opened, text));
+            steps
+        }
+        Choice::Amended { option, text } => amend(number(option), text, &now.rows),
+    });
     steps.push(taken());
     Ok(steps)
 }
 
-/// Returns the option an answer means, and the text that follows it.
-fn choose<'a>(
-    ask: &Ask,
-    offered: &'a [AskOption],
-    answer: &'a Answer,
-) -> Result<(&'a AskOption, Option<&'a str>), Refusal> {
-    if answer.input.is_some() || !answer.answers.is_empty() || !answer.options.is_empty() {
-        let why = "this ask can only be answered by keys: give one of \"accept\", \"option\" or \"text\"";
+/// Tells whether a dialog is what an ask was opened for.
+pub(super) fn is_asked(ask: &Ask, draft: &AskDraft) -> bool {
+    let is_same_text = match is_of_command(&ask.options) {
+        true => draft.preview == ask.preview,
+        false => draft.screen_lines == ask.screen_lines,
+    };
+    draft.kind == ask.kind && is_same_text && draft.options == ask.options
+}
+
+/// Returns what an answer means.
+fn choose<'a>(ask: &'a Ask, answer: &'a Answer, now: &Shown) -> Result<Choice<'a>, Refusal> {
+    let offered = &ask.options[..];
+    if answer.input.is_some() || !answer.answers.is_empty() {
+        let why = "this ask can only be answered by keys: give one of \"accept\", \"option\", \"options\" or \"text\"";
         return Err(Refusal::BadRequest(why.into()));
     }
-    let of_kind = |kind: OptionKind| {
-        let mut found = offered.iter().filter(|option| option.kind == kind);
-        match (found.next(), found.next()) {
-            (Some(only), None) => Ok(only),
-            _ => Err(Refusal::NoSuchOption(format!("the screen does not show one option that means {kind:?}"))),
-        }
+    let of_kind = |kind: OptionKind| of_kind(offered, kind);
+    let numbered = |number: u32| numbered(offered, number);
+    let can_be_ticked = |option: &AskOption| {
+        let row = now.rows.iter().rfind(|row| row.number == number(option));
+        row.is_some_and(|row| row.ticked.is_some()) && !option.label.starts_with(FREE_TEXT)
     };
+    if !answer.options.is_empty() {
+        let chosen = answer.options.iter().map(|number| numbered(*number)).collect::<Result<Vec<_>, _>>()?;
+        let alone = answer.accept.is_none() && answer.option.is_none() && answer.text.is_none();
+        return match alone && chosen.iter().all(|option| can_be_ticked(option)) {
+            true => Ok(Choice::Several(answer.options.clone())),
+            false => Err(Refusal::BadRequest("\"options\" are for a question that takes several, and alone".into())),
+        };
+    }
     match (answer.accept, answer.option, &answer.text) {
         (Some(_), Some(_), _) => Err(Refusal::BadRequest("give either \"accept\" or \"option\"".into())),
         (None, Some(number), None) => {
-            let at = (number as usize).checked_sub(1);
-            let option = at.and_then(|at| offered.get(at)).ok_or_else(|| {
-                Refusal::NoSuchOption(format!("there is no option {number}; the screen shows {}", offered.len()))
-            })?;
-            Ok((option, None))
+            let option = numbered(number)?;
+            Ok(if can_be_ticked(option) { Choice::Several(vec![number]) } else { Choice::One(option) })
         }
-        (Some(true), None, None) if answer.always => Ok((of_kind(OptionKind::AllowAlways)?, None)),
-        (Some(true), None, None) => Ok((of_kind(OptionKind::AllowOnce)?, None)),
+        (Some(true), None, None) if answer.always => Ok(Choice::One(of_kind(OptionKind::AllowAlways)?)),
+        (Some(true), None, None) => Ok(Choice::One(of_kind(OptionKind::AllowOnce)?)),
         (Some(false), None, text) => {
             let option = of_kind(OptionKind::Reject)?;
-            // Only that one opens a field for it; after any other the text would land in the prompt.
-            let takes_text = option.label.starts_with("Tell Claude");
+            let text = text.as_deref().filter(|text| !is_blank(text));
             match text {
-                Some(text) if takes_text && !is_blank(text) => Ok((option, Some(text))),
-                Some(_) | None if !takes_text => Ok((option, None)),
-                Some(_) | None => {
+                Some(text) if option.label.starts_with(CHANGE) => Ok(Choice::Field { option, opened: CHANGE, text }),
+                None if option.label.starts_with(CHANGE) => {
                     Err(Refusal::BadRequest("say in \"text\" what is to be changed: the agent asks for it".into()))
                 }
+                Some(text) if now.amends => Ok(Choice::Amended { option, text }),
+                Some(_) => {
+                    let why = "this dialog takes no reason with a no: answer without \"text\", and say it in a message";
+                    Err(Refusal::BadRequest(why.into()))
+                }
+                None => Ok(Choice::One(option)),
             }
         }
-        (None, None, Some(text)) if ask.kind == AskKind::Question => {
-            let option = offered.iter().find(|option| option.label.starts_with(FREE_TEXT));
+        (None, None, Some(text)) if ask.kind == AskKind::Question && !is_blank(text) => {
+            let is_field = |option: &&AskOption| option.label.starts_with(FREE_TEXT);
+            // Where several can be chosen that one only gets a tick.
+            let option = offered.iter().find(is_field).filter(|_| ask.questions.is_empty());
             let none = || Refusal::NoSuchOption("the screen shows no option for free text".into());
-            Ok((option.ok_or_else(none)?, Some(text)))
+            Ok(Choice::Field { option: option.ok_or_else(none)?, opened: FREE_TEXT, text })
         }
         _ => Err(Refusal::BadRequest("give \"accept\", \"option\" or, for a question, \"text\"".into())),
     }
 }
 
-fn digit(option: &AskOption) -> Bytes {
-    Bytes::copy_from_slice(option.id.as_bytes())
+/// Returns the steps that choose these options and no other, and go on to the next page.
+fn several(numbers: &[u32], rows: &[Row]) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for row in rows.iter().filter(|row| !row.label.starts_with(FREE_TEXT)) {
+        let wanted = row.number.to_digit(10).is_some_and(|number| numbers.contains(&number));
+        if row.ticked == Some(!wanted) {
+            let key = Bytes::copy_from_slice(row.number.to_string().as_bytes());
+            steps.extend([Step::Type(key), shown(OnScreen::Ticked { number: row.number, ticked: wanted })]);
+        }
+    }
+    steps.push(Step::Type(RIGHT));
+    steps
 }
 
-/// Returns how a message is typed. What an interrupt has put back into the input is cleared first; what a person has
-/// typed there is left alone, and the message refused.
-pub(super) fn deliver(text: &str, screen: &Screen, last_prompt: &str) -> Result<Vec<Step>, Refusal> {
-    if !screen.modes.bracketed_paste {
-        return Err(Refusal::Occupied("the agent's terminal takes no pastes yet; try again in a moment".into()));
-    }
-    if is_blank(text) {
-        return Err(Refusal::BadRequest("there is nothing to type in this message".into()));
-    }
-    let mut steps = Vec::new();
-    let typed = input(screen);
-    if !typed.is_empty() {
-        if !is_same(&typed, last_prompt) {
-            let why =
-                format!("somebody has typed {:?} into the agent's input; send or clear that first", typed.join("\n"));
-            return Err(Refusal::Occupied(why));
-        }
-        steps.extend([Step::Type(CLEAR_LINE.repeat(typed.len()).into()), Step::Pause(AFTER_PASTE)]);
-    }
-    let within = SUBMITTED_WITHIN + PER_BLOCK * (text.len() / BLOCK) as u32;
-    steps.extend([
+/// Returns the steps that fill a field which is about to open, and send it.
+fn fill(number: char, opened: &str, text: &str) -> Vec<Step> {
+    vec![
+        shown(OnScreen::Marked { number, label: Label::Begins(opened.to_owned()) }),
         Step::Type(paste(text)),
         Step::Pause(AFTER_PASTE),
+        shown(OnScreen::Marked { number, label: Label::Other(opened.to_owned()) }),
         Step::Type(ENTER),
-        Step::Expect { what: Expected::TurnBegan, within, retry: Some(ENTER) },
-    ]);
-    Ok(steps)
+    ]
 }
 
-/// Returns what is in the agent's input, line by line: between two rules at the bottom, after its mark. Faint text is
-/// only a suggestion.
-fn input(screen: &Screen) -> Vec<String> {
-    let lines = &screen.lines;
-    let Some(below) = lines.iter().rposition(|line| is_rule(line.plain())) else { return Vec::new() };
-    let Some(above) = lines[..below].iter().rposition(|line| is_rule(line.plain())) else { return Vec::new() };
-    let rows = &lines[above + 1..below];
-    if !rows.first().is_some_and(|row| row.plain().starts_with(INPUT_MARK)) {
-        return Vec::new();
-    }
-    let bare = |row: &Line| {
-        let typed = typed_part(row);
-        typed.strip_prefix(INPUT_MARK).unwrap_or(&typed).trim().to_owned()
+/// Returns the steps that go to a no, open its field and fill it.
+fn amend(number: char, text: &str, rows: &[Row]) -> Vec<Step> {
+    let marked = rows.iter().rfind(|row| row.is_marked).map_or('1', |row| row.number);
+    let mut steps = Vec::new();
+    let mut go = |key: Bytes, to: char| {
+        steps.extend([Step::Type(key), shown(OnScreen::Marked { number: to, label: Label::Any })]);
     };
-    let typed: Vec<_> = rows.iter().map(|row| bare(row)).collect();
-    if typed.iter().all(String::is_empty) { Vec::new() } else { typed }
+    (marked..=number).skip(1).for_each(|to| go(DOWN, to));
+    (number..marked).rev().for_each(|to| go(UP, to));
+    steps.push(Step::Type(TAB));
+    steps.extend(fill(number, AMENDED, text));
+    steps
 }
 
-/// Returns what is typed of a row: all but what is faint, and the cursor that stands on the first faint character.
-fn typed_part(row: &Line) -> String {
-    let mut typed = String::new();
-    let mut rest = row.text.as_str();
-    let mut runs = row.runs.iter().peekable();
-    while let Some(run) = runs.next() {
-        let Some((part, after)) = rest.split_at_checked(run.bytes as usize) else { break };
-        rest = after;
-        let is_cursor_on_faint = run.style.inverse && runs.peek().is_some_and(|next| next.style.dim);
-        if !run.style.dim && !is_cursor_on_faint {
-            typed.push_str(part);
-        }
-    }
-    typed + rest
-}
-
-/// Tells whether the input holds the last message: as it was, wrapped, or as the short form of a long paste.
-fn is_same(typed: &[String], last_prompt: &str) -> bool {
-    let bare = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
-    let typed = bare(&typed.join(""));
-    !last_prompt.is_empty() && (typed == bare(last_prompt) || is_short_form(&typed, last_prompt))
-}
-
-/// Tells whether text without blanks stands for a message: `[Pasted text #2 +39 lines]` for one with 39 line ends.
-fn is_short_form(typed: &str, message: &str) -> bool {
-    let Some(rest) = typed.strip_prefix(SHORT_FORM) else { return false };
-    let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-    match message.matches('\n').count() {
-        0 => rest == "]",
-        ends => rest == format!("+{ends}lines]"),
+/// Returns the key that chooses an option.
+fn key(option: &AskOption) -> Bytes {
+    match option.id.as_str() {
+        CLOSE => ESCAPE,
+        digit => Bytes::copy_from_slice(digit.as_bytes()),
     }
 }
 
-pub(super) fn interrupt() -> Vec<Step> {
-    let idle = Step::Expect { what: Expected::Idle, within: INTERRUPTED_WITHIN, retry: None };
-    vec![Step::Type(ESCAPE), idle]
+fn number(option: &AskOption) -> char {
+    option.id.chars().next().unwrap_or('0')
 }
 
-/// Returns text as a paste, without anything that could end the paste or act by itself.
-fn paste(text: &str) -> Bytes {
-    let mut bytes = Vec::with_capacity(text.len() + 12);
-    bytes.extend_from_slice(b"\x1b[200~");
-    bytes.extend_from_slice(plain(text).as_bytes());
-    bytes.extend_from_slice(b"\x1b[201~");
-    bytes.into()
+/// Tells whether these are the options of a dialog that a command has opened. What else it shows may change.
+pub(super) fn is_of_command(options: &[AskOption]) -> bool {
+    options.last().is_some_and(|option| option.id == CLOSE)
 }
 
-/// Returns text with one kind of line end and no control characters. A leading `!` would run it as a command.
-pub(super) fn plain(text: &str) -> String {
-    let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    let kept: String = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
-    if kept.starts_with('!') { format!(" {kept}") } else { kept }
+/// Tells whether a dialog takes a reason with its no.
+pub(super) fn amends(rows: &[String]) -> bool {
+    rows.iter().any(|row| row.contains(AMENDS))
 }
 
-/// Tells whether nothing of a text would be seen.
-fn is_blank(text: &str) -> bool {
-    plain(text).trim().is_empty()
+/// Tells whether an option is called as it is expected to be.
+pub(super) fn is_called(label: &str, expected: &Label) -> bool {
+    match expected {
+        Label::Any => true,
+        Label::Begins(start) => label.starts_with(start.as_str()),
+        Label::Other(start) => !label.starts_with(start.as_str()),
+    }
 }

@@ -7,12 +7,14 @@
 mod answer;
 mod behind;
 mod content;
-mod fault;
-mod hooks;
+pub(crate) mod hooks;
+mod input;
 mod keys;
 mod log;
 mod price;
+mod screen;
 mod setup;
+mod status;
 mod stream;
 mod told;
 
@@ -21,9 +23,11 @@ use std::collections::HashMap;
 use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, Screen, TurnOutcome};
 use serde_json::{Value, json};
 
-use crate::driver::{Driver, Launch, Observation, Refusal, Runtime, Setup, SetupError, Step, StopReply, View};
+use crate::driver::{
+    Driver, Heeds, Launch, Observation, OnScreen, Refusal, Runtime, Setup, SetupError, Step, StopReply, View,
+};
 use crate::registry::Known;
-use crate::rules::{Rules, rows};
+use crate::rules::Rules;
 use crate::{AskDraft, Meaning, Reach, Signal, StartSource};
 
 use self::behind::Behind;
@@ -57,6 +61,7 @@ pub(crate) const KNOWN: Known = Known {
     variables: &[setup::CONFIG_DIR, setup::API_KEY],
     keys: &[setup::API_KEY, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
     logins: &[".claude/.credentials.json"],
+    asks_version: false,
     rules: include_str!("../../rules/claude.toml"),
     reads: setup::reads,
     new: |rules, launch| Box::new(Claude::new(rules, launch)),
@@ -82,6 +87,8 @@ pub(crate) struct Claude {
     busy: bool,
     /// When the last turn began or ended, as a hook told; what is older says nothing about now.
     settled_at: u64,
+    /// When the last turn began.
+    began_at: u64,
     /// When the last ask was reported; a status that is older says nothing about it.
     asked_at: u64,
     /// What is asked, by the name that its settlement will have: that of a tool's use or of a request.
@@ -93,8 +100,20 @@ pub(crate) struct Claude {
     gave_up: bool,
     /// The last message it took.
     last_prompt: String,
-    /// What the status file said last.
+    /// The last message that was typed for it. One that it did not take is still in its input.
+    typed: String,
+    /// What the status file said last, when, and what for it waits.
     status: String,
+    status_at: u64,
+    waiting_for: String,
+    /// Whose status file it is.
+    pid: Option<u64>,
+    /// Where its logs are.
+    logs: String,
+    /// The last work that the status file told of; the log tells of its message later.
+    worked: status::Worked,
+    /// Whether it ever told of any.
+    worked_once: bool,
     /// Uses of tools that were told already.
     told: Told,
     behind: Behind,
@@ -102,7 +121,10 @@ pub(crate) struct Claude {
     announced: bool,
     /// How many requests were made over the control protocol.
     requests: u64,
-    /// The dialog on the screen, as last seen.
+    /// The screen as last seen, and whether the input is open on it.
+    rows: Vec<String>,
+    input_open: bool,
+    /// The dialog on it.
     on_screen: Option<AskDraft>,
 }
 
@@ -128,17 +150,27 @@ impl Claude {
             ready: launch.runtime == Runtime::Pipe,
             busy: false,
             settled_at: 0,
+            began_at: 0,
             asked_at: 0,
             asking: HashMap::new(),
             compacting: None,
             unfinished: false,
             gave_up: false,
             last_prompt: String::new(),
+            typed: String::new(),
             status: String::new(),
+            status_at: 0,
+            waiting_for: String::new(),
+            pid: None,
+            logs: setup::logs(launch),
+            worked: status::Worked::default(),
+            worked_once: false,
             told: Told::default(),
             behind: Behind::default(),
             announced: false,
             requests: 0,
+            rows: Vec::new(),
+            input_open: false,
             on_screen: None,
         }
     }
@@ -162,40 +194,6 @@ impl Claude {
         }
     }
 
-    fn observe_screen(&mut self, screen: &Screen) -> Vec<Signal> {
-        let mut signals = Vec::new();
-        if !self.ready && screen.modes.bracketed_paste {
-            self.ready = true;
-            signals.extend(self.begin_idle("the terminal takes pastes"));
-            if !self.expects_hooks && !self.has_prompt && self.status == "idle" {
-                let detail = "the status file says idle, and the terminal takes pastes";
-                signals.push(Signal::new(EvidenceSource::SessionLog, detail, Meaning::Idle(TurnOutcome::Completed)));
-            }
-        }
-        let lines = rows(screen);
-        let dialog = self.rules.dialog(&lines).map(|dialog| keys::draft(&dialog));
-        if dialog != self.on_screen {
-            if self.on_screen.take().is_some() {
-                let meaning = Meaning::AskGone { about: None };
-                signals.push(Signal::new(EvidenceSource::Screen, "the dialog is gone", meaning));
-            }
-            if let Some(draft) = dialog {
-                let detail = format!("a dialog: {}", draft.preview);
-                signals.push(Signal::new(EvidenceSource::Screen, detail, Meaning::Ask(Box::new(draft.clone()))));
-                self.on_screen = Some(draft);
-            }
-        }
-        if self.on_screen.is_none() {
-            if self.rules.shows_work(&lines) {
-                let meaning = Meaning::Working { tool: None };
-                signals.push(Signal::new(EvidenceSource::Screen, "the screen shows work", meaning));
-            } else if self.rules.shows_prompt(&lines) && screen.modes.bracketed_paste {
-                signals.push(Signal::new(EvidenceSource::Screen, "the screen shows the prompt", Meaning::Quiet));
-            }
-        }
-        signals
-    }
-
     /// Says that the agent is idle for the first time, once it has begun and takes what is typed.
     fn begin_idle(&mut self, detail: &str) -> Option<Signal> {
         let awaits_prompt = self.has_prompt && !self.busy;
@@ -208,40 +206,6 @@ impl Claude {
             Meaning::Idle(TurnOutcome::Completed),
         ))
     }
-
-    /// The status file: the only sign of an interrupt that comes at once.
-    fn observe_status(&mut self, file: &Value) -> Vec<Signal> {
-        let is_ours = self.session.is_some() && file["sessionId"].as_str() == self.session.as_deref();
-        let status = file["status"].as_str().unwrap_or_default();
-        let updated_at = file["statusUpdatedAt"].as_u64().unwrap_or(0);
-        if !is_ours || updated_at < self.settled_at {
-            return Vec::new();
-        }
-        let before = std::mem::replace(&mut self.status, status.to_owned());
-        // The log is written when the agent has time: its older lines say nothing any more.
-        self.settled_at = updated_at;
-        let detail = format!("the status file says {status}");
-        let signal = |meaning| Signal::new(EvidenceSource::SessionLog, detail.clone(), meaning);
-        match status {
-            "busy" => {
-                let begins = !self.hooked && matches!(before.as_str(), "" | "idle");
-                self.busy = true;
-                self.gave_up = false;
-                let is_answered = before == "waiting" && updated_at >= self.asked_at;
-                let answered = is_answered.then(|| signal(Meaning::AskGone { about: None }));
-                let began = begins.then(|| signal(Meaning::TurnBegan { prompt: None }));
-                answered.into_iter().chain(began).chain([signal(Meaning::Working { tool: None })]).collect()
-            }
-            "idle" if self.ready && (self.started || !self.expects_hooks) && !self.unfinished && !self.gave_up => {
-                let outcome = if self.busy { TurnOutcome::Interrupted } else { TurnOutcome::Completed };
-                if std::mem::take(&mut self.busy) {
-                    self.behind.await_end();
-                }
-                vec![signal(Meaning::Idle(outcome))]
-            }
-            _ => Vec::new(),
-        }
-    }
 }
 
 impl Driver for Claude {
@@ -250,6 +214,10 @@ impl Driver for Claude {
             Runtime::Pty | Runtime::Server => &CAPABILITIES[1..],
             Runtime::Pipe => &CAPABILITIES,
         }
+    }
+
+    fn heeds(&self) -> Heeds {
+        Heeds { resume: true, ..Heeds::default() }
     }
 
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {
@@ -262,15 +230,22 @@ impl Driver for Claude {
             Observation::LogLine { line, past } => self.observe_log(line, *past),
             Observation::StatusFile(file) => self.observe_status(file),
             Observation::Control(message) => self.observe_control(message),
-            Observation::Reply { .. } | Observation::Link { .. } => Vec::new(),
+            Observation::Reply { .. }
+            | Observation::Link { .. }
+            | Observation::Sent(_)
+            | Observation::Served { .. } => Vec::new(),
             Observation::Title(title) => self.observe_title(title),
             Observation::Screen(screen) => self.observe_screen(screen),
         }
     }
 
-    fn deliver(&self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
+    fn deliver(&mut self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
         match view.runtime {
-            Runtime::Pty | Runtime::Server => keys::deliver(text, view.screen, &self.last_prompt),
+            Runtime::Pty | Runtime::Server => {
+                let steps = input::deliver(text, view.screen, &[&self.last_prompt, &self.typed])?;
+                text.clone_into(&mut self.typed);
+                Ok(steps)
+            }
             Runtime::Pipe => Ok(stream::deliver(text)),
         }
     }
@@ -279,27 +254,41 @@ impl Driver for Claude {
         match reach {
             Reach::Hook { suggestions } => answer::by_hook(ask, answer, suggestions),
             Reach::Control { request, suggestions } => answer::by_control(ask, answer, request, suggestions),
-            Reach::Keys => keys::answer(&self.rules, ask, answer, view.screen),
+            Reach::Keys => keys::answer(ask, answer, self.shown(view.screen)),
         }
     }
 
     fn interrupt(&self, view: &View<'_>) -> Vec<Step> {
         match view.runtime {
-            Runtime::Pty | Runtime::Server => keys::interrupt(),
+            Runtime::Pty | Runtime::Server => crate::keys::interrupt(),
             Runtime::Pipe => stream::interrupt(),
         }
     }
 
-    fn stop_reply(&self, reply: &StopReply) -> Option<Value> {
+    fn stop_reply(&mut self, reply: &StopReply) -> Option<Value> {
         match reply {
-            StopReply::Allow => None,
+            StopReply::Allow => {
+                self.busy = false;
+                None
+            }
             StopReply::Block(reason) => Some(json!({ "decision": "block", "reason": reason })),
         }
+    }
+
+    /// The user's own hooks may yet send it back. The status file and the log tell when all have let it go, and over pipes
+    /// the protocol does. But where the status file told of no work it will tell of no end.
+    fn ends_on_stop(&self) -> bool {
+        let is_silent = self.status.is_empty() || self.status == "idle" && self.status_at >= self.began_at;
+        self.runtime == Runtime::Pty && is_silent
     }
 
     fn start_reply(&self, _: StartSource, context: &str) -> Option<Value> {
         let output = json!({ "hookEventName": "SessionStart", "additionalContext": context });
         Some(json!({ "hookSpecificOutput": output }))
+    }
+
+    fn shows(&self, what: &OnScreen, screen: &Screen) -> bool {
+        self.is_on_screen(what, screen)
     }
 
     fn is_behind(&self) -> bool {

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::stream;
-use crate::driver::{FileToWrite, Launch, Link, Runtime, Say, Setup, SetupError, Watch};
+use crate::driver::{Existing, FileToWrite, Launch, Link, Runtime, Say, Setup, SetupError, Watch};
+use crate::options::{merge, value_of};
 
 /// Hooks that report and go on.
 const REPORTING: [&str; 12] = [
@@ -47,34 +48,72 @@ pub(super) const CONFIG_DIR: &str = "CLAUDE_CONFIG_DIR";
 pub(super) const API_KEY: &str = "ANTHROPIC_API_KEY";
 /// How many of the last characters of a key the agent keeps to know it again.
 const KEY_TAIL: usize = 20;
-/// Options that are followed by a value; a word after any other is the first prompt.
-const WITH_VALUE: [&str; 21] = [
-    "--session-id",
-    "--resume",
-    "-r",
-    "--settings",
+/// Options that are followed by a value. A word after any other is the first prompt.
+const WITH_VALUE: &[&str] = &[
+    "--agent",
+    "--agents",
+    "--append-system-prompt",
+    "--append-system-prompt-file",
+    "--debug-file",
+    "--effort",
+    "--fallback-model",
+    "--input-format",
+    "--json-schema",
+    "--max-budget-usd",
+    "--max-thinking-tokens",
+    "--max-turns",
     "--model",
+    "--name",
+    "-n",
+    "--output-format",
     "--permission-mode",
-    "--mcp-config",
+    "--permission-prompt-tool",
+    "--plugin-dir",
+    "--plugin-url",
+    "--remote-control-session-name-prefix",
+    "--session-id",
+    "--setting-sources",
+    "--settings",
+    "--system-prompt",
+    "--system-prompt-file",
+];
+/// Those that may be followed by one.
+const WITH_VALUE_OR_NOT: &[&str] =
+    &["--debug", "-d", "--from-pr", "--prompt-suggestions", "--remote-control", "--resume", "-r", "--worktree", "-w"];
+/// Those that are followed by any number of them.
+const WITH_VALUES: &[&str] = &[
+    "--add-dir",
     "--allowedTools",
     "--allowed-tools",
+    "--betas",
     "--disallowedTools",
     "--disallowed-tools",
-    "--append-system-prompt",
-    "--system-prompt",
-    "--add-dir",
-    "--fallback-model",
-    "--output-format",
-    "--input-format",
-    "--permission-prompt-tool",
-    "--agents",
-    "--plugin-dir",
-    "--setting-sources",
+    "--file",
+    "--mcp-config",
+    "--tools",
 ];
+/// Where an organisation keeps settings that nobody else can change.
+const MANAGED_SETTINGS: &str = "/etc/claude-code/managed-settings.json";
 
-/// Returns the file of settings that the command line names.
+/// Returns the file of settings that the command line names, and those that the agent reads anyway.
 pub(super) fn reads(launch: &Launch) -> Vec<String> {
-    value_of(&launch.command, &["--settings"]).filter(|value| !is_json(value)).into_iter().collect()
+    let given = value_of(own_words(launch), &["--settings"]).filter(|value| !is_json(value));
+    given.into_iter().chain(settings_files(launch)).collect()
+}
+
+fn settings_files(launch: &Launch) -> [String; 4] {
+    [
+        format!("{}/settings.json", config_dir(launch)),
+        format!("{}/.claude/settings.json", launch.cwd),
+        format!("{}/.claude/settings.local.json", launch.cwd),
+        MANAGED_SETTINGS.to_owned(),
+    ]
+}
+
+/// Returns the agent's own words of the command line, without the prompt behind `--`.
+fn own_words(launch: &Launch) -> &[String] {
+    let (_, words) = launch.split();
+    &words[..words.iter().position(|word| word == "--").unwrap_or(words.len())]
 }
 
 fn is_json(value: &str) -> bool {
@@ -83,7 +122,7 @@ fn is_json(value: &str) -> bool {
 
 /// Returns the settings that the command line names: a file, or the settings themselves.
 fn given_settings(launch: &Launch) -> Result<Option<Value>, SetupError> {
-    let Some(given) = value_of(&launch.command, &["--settings"]) else { return Ok(None) };
+    let Some(given) = value_of(own_words(launch), &["--settings"]) else { return Ok(None) };
     let content = if is_json(&given) { Some(&given) } else { launch.contents.get(&given) };
     let settings = content.map(|content| serde_json::from_str(content)).transpose();
     settings.map_err(|error| SetupError(format!("the settings {given} are not JSON: {error}")))
@@ -100,8 +139,12 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
     let config_dir = config_dir(launch);
     let settings_path = format!("{}/claude-settings.json", launch.folder);
     let mut ours = vec![format!("--settings={settings_path}")];
-    if given_id(&launch.command).is_none() && !continues(&launch.command) {
-        ours.push(format!("--session-id={}", launch.session_id));
+    let names_one = given_id(launch).is_some() || continues(launch);
+    match &launch.resume {
+        Some(_) if names_one => return Err(SetupError("--resume: the command names a conversation itself".into())),
+        Some(id) => ours.push(format!("--resume={id}")),
+        None if names_one => {}
+        None => ours.push(format!("--session-id={}", launch.session_id)),
     }
     if launch.runtime == Runtime::Pipe {
         let flags = ["-p", "--verbose", "--input-format=stream-json", "--output-format=stream-json"];
@@ -112,11 +155,13 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
     if launch.runtime == Runtime::Pipe {
         env.push(("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS".to_owned(), "1".to_owned()));
     }
-    let mut files = vec![FileToWrite { path: settings_path, content: settings(launch)?.to_string() }];
+    let mut files =
+        vec![FileToWrite { path: settings_path, content: settings(launch)?.to_string(), existing: Existing::Replaced }];
     if launch.isolated.is_some() {
         env.push((CONFIG_DIR.to_owned(), config_dir.clone()));
         let content = state_file(launch).to_string();
-        files.push(FileToWrite { path: format!("{config_dir}/.claude.json"), content });
+        let path = format!("{config_dir}/.claude.json");
+        files.push(FileToWrite { path, content, existing: Existing::Merged });
     }
     // Over pipes the protocol says it all, and sooner.
     let mut watch = match launch.runtime {
@@ -124,8 +169,7 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
         Runtime::Pipe => Vec::new(),
     };
     if let Some(id) = session_id(launch) {
-        let slug = slug(&launch.cwd);
-        watch.push(Watch::Log { path: format!("{config_dir}/projects/{slug}/{id}.jsonl") });
+        watch.push(Watch::Log { path: format!("{}/{id}.jsonl", logs(launch)) });
     }
     let (link, opening) = match launch.runtime {
         Runtime::Pty | Runtime::Server => (Link::None, Vec::new()),
@@ -136,29 +180,35 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
 
 /// Tells whether the agent will run our hooks, as far as its command line and settings say.
 pub(super) fn expects_hooks(launch: &Launch) -> bool {
-    let settings = [given_settings(launch).ok().flatten(), launch.settings.clone()];
-    let switched_off = settings.into_iter().flatten().any(|settings| settings["disableAllHooks"] == true);
-    !switched_off && !launch.command.iter().any(|arg| arg == "--bare" || arg == "--safe-mode")
+    let read = |path: &String| serde_json::from_str::<Value>(launch.contents.get(path)?).ok();
+    let files = settings_files(launch);
+    let settings = files.iter().map(read).chain([given_settings(launch).ok().flatten(), launch.settings.clone()]);
+    let switches_off =
+        |settings: Value| settings["disableAllHooks"] == true || settings["allowManagedHooksOnly"] == true;
+    let switched_off = settings.flatten().any(switches_off);
+    !switched_off && !own_words(launch).iter().any(|arg| arg == "--bare" || arg == "--safe-mode")
 }
 
 /// Returns the name of the conversation, if it is known before it begins.
 pub(super) fn session_id(launch: &Launch) -> Option<String> {
-    let new = || (!continues(&launch.command)).then(|| launch.session_id.clone());
-    given_id(&launch.command).or_else(new)
+    let new = || (!continues(launch)).then(|| launch.session_id.clone());
+    launch.resume.clone().or_else(|| given_id(launch)).or_else(new)
 }
 
-fn given_id(command: &[String]) -> Option<String> {
-    value_of(command, &["--session-id"]).or_else(|| value_of(command, &["--resume", "-r"]))
+fn given_id(launch: &Launch) -> Option<String> {
+    let words = own_words(launch);
+    value_of(words, &["--session-id"]).or_else(|| value_of(words, &["--resume", "-r"]))
 }
 
 /// Tells whether the agent goes on with a conversation that it chooses itself.
-fn continues(command: &[String]) -> bool {
-    command.iter().any(|arg| matches!(arg.as_str(), "--continue" | "-c" | "--resume" | "-r"))
+fn continues(launch: &Launch) -> bool {
+    own_words(launch).iter().any(|arg| matches!(arg.as_str(), "--continue" | "-c" | "--resume" | "-r"))
 }
 
-/// Returns the name of the folder for a project's logs.
-fn slug(cwd: &str) -> String {
-    cwd.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+/// Returns the folder of the project's logs.
+pub(super) fn logs(launch: &Launch) -> String {
+    let name: String = launch.cwd.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    format!("{}/projects/{name}", config_dir(launch))
 }
 
 /// Adds our options. The settings it was given are in ours.
@@ -176,27 +226,22 @@ fn insert(launch: &Launch, ours: Vec<String>) -> Vec<String> {
     [before.to_vec(), ours, kept].concat()
 }
 
-/// Returns the value of an option.
-pub(super) fn value_of(command: &[String], names: &[&str]) -> Option<String> {
-    command.iter().enumerate().find_map(|(at, arg)| match arg.split_once('=') {
-        Some((name, value)) if names.contains(&name) => Some(value.to_owned()),
-        _ if names.contains(&arg.as_str()) => command.get(at + 1).filter(|next| !next.starts_with('-')).cloned(),
-        _ => None,
-    })
-}
-
-/// Tells whether the command line has a first prompt.
+/// Tells whether the command line has a first prompt that begins a turn. A command of the agent's own need not.
 pub(super) fn has_prompt(launch: &Launch) -> bool {
-    let mut rest = launch.split().1.iter();
-    while let Some(arg) = rest.next() {
-        match arg.as_str() {
-            "--" => return rest.next().is_some(),
-            _ if WITH_VALUE.contains(&arg.as_str()) => drop(rest.next()),
-            _ if arg.starts_with('-') => {}
-            _ => return true,
+    let mut rest = launch.split().1.iter().map(String::as_str).peekable();
+    let is_value = |word: &&str| !word.starts_with('-');
+    let prompt = loop {
+        match rest.next() {
+            None => break None,
+            Some("--") => break rest.next(),
+            Some(arg) if WITH_VALUE.contains(&arg) => drop(rest.next()),
+            Some(arg) if WITH_VALUE_OR_NOT.contains(&arg) => drop(rest.next_if(is_value)),
+            Some(arg) if WITH_VALUES.contains(&arg) => while rest.next_if(is_value).is_some() {},
+            Some(arg) if arg.starts_with('-') => {}
+            prompt => break prompt,
         }
-    }
-    false
+    };
+    prompt.is_some_and(|prompt| !prompt.starts_with('/'))
 }
 
 /// Returns all settings in one: what the command line names, what the caller wants, and our hooks beside theirs.
@@ -229,19 +274,6 @@ fn hooks(launch: &Launch) -> Value {
         })
         .collect();
     Value::Object(hooks)
-}
-
-/// Merges objects key by key and joins lists; anything else is replaced.
-fn merge(into: &mut Value, from: &Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (key, value) in from {
-                merge(into.entry(key.clone()).or_insert(Value::Null), value);
-            }
-        }
-        (Value::Array(into), Value::Array(from)) => into.extend(from.iter().cloned()),
-        (into, from) => *into = from.clone(),
-    }
 }
 
 /// Returns the state file of a configuration of our own, by which no dialog comes up.
@@ -290,9 +322,22 @@ mod tests {
             "env A=1 /bin/claude --settings=/run/f/claude-settings.json --resume R hi"
         );
         assert_eq!(
+            command(&["npx", "--yes", "claude", "hi"]),
+            "npx --yes claude --settings=/run/f/claude-settings.json --session-id=S hi"
+        );
+        assert_eq!(
             command(&["coop", "sim", "claude", "-c"]),
             "coop sim claude --settings=/run/f/claude-settings.json -c"
         );
+    }
+
+    #[test]
+    fn an_earlier_conversation_is_named_once() {
+        let resume = |command: &[&str]| setup(&Launch { resume: Some("R".into()), ..launch(command) });
+        let resumed = resume(&["claude"]).expect("a set-up");
+        assert_eq!(resumed.command.join(" "), "claude --settings=/run/f/claude-settings.json --resume=R");
+        assert_eq!(resumed.watch[1], Watch::Log { path: "/c/projects/-home-dev-my-project/R.jsonl".into() });
+        assert!(resume(&["claude", "--continue"]).is_err());
     }
 
     #[test]
@@ -320,5 +365,41 @@ mod tests {
             has(&["claude", "fix it"]) && has(&["claude", "--model", "opus", "fix"]) && has(&["claude", "--", "x"])
         );
         assert!(!has(&["claude"]) && !has(&["claude", "--model", "opus"]) && !has(&["claude", "--verbose"]));
+        for (line, expected) in [
+            ("claude --effort high", false),
+            ("claude --effort high fix", true),
+            ("claude --agent reviewer -n mine --max-turns 3 --betas a b", false),
+            ("claude --tools Bash Edit --verbose fix", true),
+            ("claude --allowedTools Bash Edit", false),
+            ("claude --resume fix", false),
+            ("claude --resume --model opus fix", true),
+            ("claude /help", false),
+        ] {
+            assert_eq!(has(&line.split(' ').collect::<Vec<_>>()), expected, "{line}");
+        }
+    }
+
+    /// What a program that runs the agent is told is not for the agent.
+    #[test]
+    fn only_its_own_words_count() {
+        let id = |line: &str| session_id(&launch(&line.split(' ').collect::<Vec<_>>()));
+        assert_eq!(id("node -r ./hook.js /opt/claude.js").as_deref(), Some("S"));
+        assert_eq!(id("claude -r R").as_deref(), Some("R"));
+        assert_eq!(id("claude -- --resume R").as_deref(), Some("S"));
+    }
+
+    #[test]
+    fn hooks_may_be_switched_off_in_any_settings() {
+        let with = |path: &str, content: &str| {
+            let mut launch = launch(&["claude"]);
+            assert!(reads(&launch).contains(&path.to_owned()), "{path}");
+            launch.contents.insert(path.to_owned(), content.to_owned());
+            expects_hooks(&launch)
+        };
+        assert!(expects_hooks(&launch(&["claude"])));
+        assert!(with("/c/settings.json", r#"{"model":"opus"}"#) && with("/c/settings.json", "not json"));
+        assert!(!with("/c/settings.json", r#"{"disableAllHooks":true}"#));
+        assert!(!with("/home/dev/my.project/.claude/settings.local.json", r#"{"disableAllHooks":true}"#));
+        assert!(!with(MANAGED_SETTINGS, r#"{"allowManagedHooksOnly":true}"#));
     }
 }

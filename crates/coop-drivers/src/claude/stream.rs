@@ -5,9 +5,9 @@ use std::time::Duration;
 use coop_api::{Configure, EvidenceSource, FaultReport, Retry, TurnOutcome};
 use serde_json::{Value, json};
 
-use super::{ASKING, Claude, answer, fault};
+use super::{ASKING, Claude, answer};
 use crate::driver::{Expected, Refusal, Step};
-use crate::{Meaning, Reach, Signal};
+use crate::{Meaning, Reach, Signal, fault};
 
 const BEGINS_WITHIN: Duration = Duration::from_secs(10);
 const ENDS_WITHIN: Duration = Duration::from_secs(10);

@@ -1,7 +1,7 @@
 //! A "no" never becomes a "yes", whatever is asked and however it looks.
 
 use coop_api::{Answer, Ask, AskId, QuestionAnswer};
-use coop_drivers::{Meaning, Reach, Refusal, Runtime, Step, View};
+use coop_drivers::{Expected, Label, Meaning, OnScreen, Reach, Refusal, Runtime, Step, View};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
@@ -15,6 +15,10 @@ use crate::screens::screen;
 enum Key {
     Char(char),
     Enter,
+    Tab,
+    Up,
+    Down,
+    Right,
     /// Text in brackets; nothing in it acts.
     Paste(String),
 }
@@ -26,7 +30,7 @@ fn keys(steps: &[Step]) -> Vec<Key> {
         let typed = match step {
             Step::Type(bytes) => bytes,
             Step::Expect { retry, .. } => match retry {
-                Some(bytes) => bytes,
+                Some(retry) => &retry.keys,
                 None => continue,
             },
             Step::Pause(_) => continue,
@@ -37,25 +41,46 @@ fn keys(steps: &[Step]) -> Vec<Key> {
             if let Some((text, after)) = rest.strip_prefix("\x1b[200~").and_then(|rest| rest.split_once("\x1b[201~")) {
                 keys.push(Key::Paste(text.to_owned()));
                 rest = after;
-            } else {
-                keys.push(if first == '\r' { Key::Enter } else { Key::Char(first) });
-                rest = &rest[first.len_utf8()..];
+                continue;
             }
+            let named = [("\r", Key::Enter), ("\t", Key::Tab), ("\x1b[A", Key::Up), ("\x1b[B", Key::Down)];
+            let named = named.into_iter().chain([("\x1b[C", Key::Right)]);
+            let found = named.into_iter().find_map(|(bytes, key)| Some((key, rest.strip_prefix(bytes)?)));
+            let (key, after) = found.unwrap_or((Key::Char(first), &rest[first.len_utf8()..]));
+            keys.push(key);
+            rest = after;
         }
     }
     keys
 }
 
-/// Returns the digit of keys that choose one option. Any other keys are wrong: letters, Enter after a digit, more.
-fn chosen(keys: &[Key]) -> Result<char, String> {
-    match keys {
-        [Key::Char(digit)] if digit.is_ascii_digit() => Ok(*digit),
-        [Key::Char(digit), Key::Paste(text), Key::Enter]
-            if digit.is_ascii_digit() && !text.contains('\x1b') && !text.trim().is_empty() =>
-        {
-            Ok(*digit)
+/// Returns the number of the option that steps choose. Any other keys are wrong: letters, Enter after a digit, more. And
+/// Enter is pressed only once the screen shows that the mark stands before that option, with something typed there.
+fn chosen(steps: &[Step]) -> Result<char, String> {
+    let keys = keys(steps);
+    let wrong = || Err(format!("these are not the keys for one option: {steps:?}"));
+    let is_text = |text: &str| !text.contains('\x1b') && !text.trim().is_empty();
+    let filled = match steps {
+        [
+            ..,
+            Step::Expect { what: Expected::Screen(OnScreen::Marked { number, label: Label::Other(_) }), .. },
+            enter,
+            _,
+        ] if *enter == Step::Type("\r".into()) => Some(*number),
+        _ => None,
+    };
+    match (&keys[..], filled) {
+        ([Key::Char(digit)], None) if digit.is_ascii_digit() => Ok(*digit),
+        ([Key::Char(digit), Key::Paste(text), Key::Enter], Some(number)) if *digit == number && is_text(text) => {
+            Ok(number)
         }
-        other => Err(format!("these are not the keys for one option: {other:?}")),
+        ([moves @ .., Key::Tab, Key::Paste(text), Key::Enter], Some(number)) if is_text(text) => {
+            // Each move is seen before the next key.
+            let seen = steps.windows(2).filter(|pair| matches!(pair, [Step::Type(_), Step::Expect { .. }])).count();
+            let are_moves = moves.iter().all(|key| matches!(key, Key::Up | Key::Down));
+            if are_moves && seen > moves.len() { Ok(number) } else { wrong() }
+        }
+        _ => wrong(),
     }
 }
 
@@ -68,11 +93,11 @@ fn seen(dialog: &Dialog) -> (Mimic, Option<Ask>) {
 }
 
 /// Returns what an answer to the ask of one dialog types when another one is on the screen.
-fn typed(asked: &Dialog, answer: &Answer, now: &Dialog) -> Option<Result<Vec<Key>, Refusal>> {
+fn typed(asked: &Dialog, answer: &Answer, now: &Dialog) -> Option<Result<Vec<Step>, Refusal>> {
     let (mimic, ask) = seen(asked);
     let screen = now.screen();
     let view = View { runtime: Runtime::Pty, screen: &screen };
-    Some(mimic.driver.answer(&ask?, &Reach::Keys, answer, &view).map(|steps| keys(&steps)))
+    Some(mimic.driver.answer(&ask?, &Reach::Keys, answer, &view))
 }
 
 fn verdict(accept: bool) -> Answer {
@@ -100,9 +125,9 @@ proptest! {
     #[test]
     fn no_key_of_a_denial_selects_an_option_that_allows((asked, now) in two_screens(), text in feedback()) {
         let answer = Answer { text, ..verdict(false) };
-        if let Some(Ok(keys)) = typed(&asked, &answer, &now) {
-            prop_assert!(asked.is_same_ask(&now), "another dialog was answered: {keys:?}");
-            let digit = chosen(&keys).map_err(TestCaseError::fail)?;
+        if let Some(Ok(steps)) = typed(&asked, &answer, &now) {
+            prop_assert!(asked.is_same_ask(&now), "another dialog was answered: {steps:?}");
+            let digit = chosen(&steps).map_err(TestCaseError::fail)?;
             let truth = now.truth_of(digit);
             prop_assert!(matches!(truth, Some(Truth::Reject) | None), "{digit} is {truth:?}");
         }
@@ -111,9 +136,9 @@ proptest! {
     #[test]
     fn no_key_of_a_consent_selects_more_than_was_meant((asked, now) in two_screens(), always in any::<bool>()) {
         let answer = Answer { always, ..verdict(true) };
-        if let Some(Ok(keys)) = typed(&asked, &answer, &now) {
-            prop_assert!(asked.is_same_ask(&now), "another dialog was answered: {keys:?}");
-            let digit = chosen(&keys).map_err(TestCaseError::fail)?;
+        if let Some(Ok(steps)) = typed(&asked, &answer, &now) {
+            prop_assert!(asked.is_same_ask(&now), "another dialog was answered: {steps:?}");
+            let digit = chosen(&steps).map_err(TestCaseError::fail)?;
             let is_meant = match now.truth_of(digit) {
                 Some(Truth::AllowOnce) | None => true,
                 Some(Truth::AllowAlways) => always,
@@ -127,9 +152,9 @@ proptest! {
     #[test]
     fn an_option_is_chosen_only_where_it_was_seen((asked, now) in two_screens(), option in 0..7u32) {
         let answer = Answer { option: Some(option), ..Answer::default() };
-        if let Some(Ok(keys)) = typed(&asked, &answer, &now) {
-            prop_assert!(asked.is_same_ask(&now), "another dialog was answered: {keys:?}");
-            prop_assert_eq!(keys, [Key::Char(char::from_digit(option, 10).expect("a digit"))]);
+        if let Some(Ok(steps)) = typed(&asked, &answer, &now) {
+            prop_assert!(asked.is_same_ask(&now), "another dialog was answered: {steps:?}");
+            prop_assert_eq!(keys(&steps), [Key::Char(char::from_digit(option, 10).expect("a digit"))]);
         }
     }
 
@@ -235,7 +260,7 @@ fn most_usual_dialogs_can_be_answered() {
     let (mut asked, mut denied, mut allowed, mut refused_others) = (0, 0, 0, 0);
     for _ in 0..2000 {
         let (dialog, other) = two_screens().new_tree(&mut runner).expect("a tree").current();
-        let is_denied = |now: &Dialog| typed(&dialog, &verdict(false), now).is_some_and(|keys| keys.is_ok());
+        let is_denied = |now: &Dialog| typed(&dialog, &verdict(false), now).is_some_and(|steps| steps.is_ok());
         asked += usize::from(seen(&dialog).1.is_some());
         denied += usize::from(is_denied(&dialog));
         allowed += usize::from(typed(&dialog, &verdict(true), &dialog).is_some_and(|keys| keys.is_ok()));
@@ -290,6 +315,88 @@ fn a_denial_is_refused_where_it_is_not_clear_which_option_it_is() {
 fn options_from_elsewhere_do_not_complete_a_dialog() {
     assert_eq!(denied(None, " ❯ 1. Yes\n Some text of no option\n   2. Yes, always\n   3. No"), None);
     assert_eq!(denied(None, " ❯ 1. Yes\n\n   2. Yes, always\n   3. No"), None);
+}
+
+/// It used to be dropped silently, and the ask was told as answered with it.
+#[test]
+fn a_reason_goes_along_with_a_no_or_nothing_is_typed() {
+    let options = " ❯ 1. Yes\n   2. Yes, and don't ask again\n   3. No";
+    let refused = denied(Some("not here"), options);
+    assert!(matches!(refused, Some(Err(Refusal::BadRequest(_)))), "{refused:?}");
+    let keys = vec![Key::Down, Key::Down, Key::Tab, Key::Paste("not here".into()), Key::Enter];
+    assert_eq!(denied(Some("not here"), &format!("{options}\n\n Tab to amend")), Some(Ok(keys)));
+    let marked = options.replace("❯ 1", "  1").replace("  2", "❯ 2");
+    let keys = vec![Key::Down, Key::Tab, Key::Paste("not here".into()), Key::Enter];
+    assert_eq!(denied(Some("not here"), &format!("{marked}\n\n Tab to amend")), Some(Ok(keys)));
+}
+
+/// What is typed into a field of a plan or a question is sent only while the field is on the screen.
+#[test]
+fn no_text_is_typed_before_its_field_is_open() {
+    let mut mimic = Mimic::new(Runtime::Pty, &["claude"]);
+    let rows = " Would you like to proceed?\n ❯ 1. Yes\n   2. Tell Claude what to change\n\n Esc to cancel";
+    mimic.see(&Seen::Screen(rows.lines().map(str::to_owned).collect()), 0);
+    let (ask, reach) = mimic.asks().first().expect("an ask");
+    let before = screen(rows.lines());
+    let answer = Answer { text: Some("smaller steps".into()), ..verdict(false) };
+    let steps = mimic.driver.answer(ask, reach, &answer, &View { runtime: Runtime::Pty, screen: &before });
+    let steps = steps.expect("steps");
+    assert_eq!(chosen(&steps), Ok('2'));
+    let [_, _, Step::Type(_), Step::Expect { what: Expected::Screen(open), .. }, Step::Type(_), ..] = &steps[..] else {
+        panic!("{steps:?}");
+    };
+    let opened = rows.replace("❯ 1", "  1").replace("  2", "❯ 2");
+    let filled = opened.replace("Tell Claude what to change", "smaller steps");
+    let shows = |what: &OnScreen, rows: &str| mimic.driver.shows(what, &screen(rows.lines()));
+    assert!(!shows(open, rows) && shows(open, &opened));
+    let OnScreen::Marked { number, .. } = open else { panic!("{open:?}") };
+    let is_filled = OnScreen::Marked { number: *number, label: Label::Other("Tell Claude".into()) };
+    assert!(!shows(&is_filled, &opened) && shows(&is_filled, &filled) && !shows(&is_filled, "❯ next"));
+}
+
+const SEVERAL: &str = "\
+────────────────────
+←  ☐ Features  ✔ Submit  →
+
+Which features?
+
+❯ 1. [ ] Login
+  Sign in
+  2. [ ] Search
+  Find things
+  3. [ ] Export
+  4. [ ] Type something
+     Submit
+────────────────────
+  5. Chat about this
+
+Enter to select · ↑/↓ to navigate · Esc to cancel";
+
+#[test]
+fn several_options_are_ticked_one_by_one_and_a_tick_is_no_other_question() {
+    let mut mimic = Mimic::new(Runtime::Pty, &["claude"]);
+    let ticked = SEVERAL.replace("☐", "☒").replace("2. [ ]", "2. [✔]");
+    for rows in [SEVERAL, &ticked] {
+        mimic.see(&Seen::Screen(rows.lines().map(str::to_owned).collect()), 0);
+    }
+    let [(ask, reach)] = mimic.asks() else { panic!("{:?}", mimic.asks()) };
+    assert!(ask.questions[0].multi_select && ask.options[2].label == "Export", "{ask:?}");
+    let typed = |answer: &str, rows: &str| {
+        let answer: Answer = serde_json::from_str(answer).expect("an answer");
+        let screen = screen(rows.lines());
+        let steps = mimic.driver.answer(ask, reach, &answer, &View { runtime: Runtime::Pty, screen: &screen });
+        steps.map(|steps| keys(&steps))
+    };
+    let one_and_three = Ok(vec![Key::Char('1'), Key::Char('3'), Key::Right]);
+    assert_eq!(typed(r#"{"options":[1,3]}"#, SEVERAL), one_and_three);
+    let with_two_off = Ok(vec![Key::Char('1'), Key::Char('2'), Key::Char('3'), Key::Right]);
+    assert_eq!(typed(r#"{"options":[3,1]}"#, &ticked), with_two_off);
+    assert_eq!(typed(r#"{"option":2}"#, &ticked), Ok(vec![Key::Right]));
+    assert_eq!(typed(r#"{"option":5}"#, SEVERAL), Ok(vec![Key::Char('5')]));
+    for wrong in [r#"{"options":[4]}"#, r#"{"options":[1,5]}"#, r#"{"options":[1],"text":"x"}"#] {
+        assert!(matches!(typed(wrong, SEVERAL), Err(Refusal::BadRequest(_))), "{wrong}");
+    }
+    assert!(matches!(typed(r#"{"text":"Redis"}"#, SEVERAL), Err(Refusal::NoSuchOption(_))));
 }
 
 /// Enter in the empty field may do anything.

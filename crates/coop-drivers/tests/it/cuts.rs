@@ -45,7 +45,10 @@ fn ends(seen: &Seen) -> Option<bool> {
             _ => None,
         },
         Seen::Log(line) => match (line["type"].as_str(), line["subtype"].as_str(), &line["message"]["content"]) {
-            (Some("system"), Some("turn_duration"), _) => Some(true),
+            (Some("system"), Some("turn_duration" | "local_command"), _) => Some(true),
+            // What a command printed: it is through. Other traces of commands, and summaries, are no messages.
+            (Some("user"), _, Value::String(text)) if text.starts_with("<local-command-stdout>") => Some(true),
+            (Some("user"), _, Value::String(text)) if text.starts_with('<') || line["isCompactSummary"] == true => None,
             (Some("user"), _, Value::String(_)) => Some(false),
             (Some("user"), _, Value::Array(blocks)) => {
                 let text = blocks[0]["text"].as_str().unwrap_or_default();
@@ -63,7 +66,7 @@ fn ends(seen: &Seen) -> Option<bool> {
             (Some("result"), _) | (Some("control_response"), _) => Some(true),
             _ => None,
         },
-        Seen::Screen(_) | Seen::Answered { .. } => None,
+        Seen::Screen(_) | Seen::Title(_) | Seen::Link(_) | Seen::Sent(_) | Seen::Answered { .. } => None,
     }
 }
 

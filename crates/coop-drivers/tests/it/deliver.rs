@@ -1,7 +1,7 @@
 //! How messages are typed.
 
 use coop_api::{Line, Modes, Screen, Style};
-use coop_drivers::{Refusal, Runtime, Step, View};
+use coop_drivers::{Expected, OnScreen, Refusal, Runtime, Step, View};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -65,6 +65,13 @@ fn a_message_is_pasted_and_then_sent() {
         Pause(
             150ms,
         ),
+        Expect {
+            what: Screen(
+                InputFilled,
+            ),
+            within: 3s,
+            retry: None,
+        },
         Type(
             b"\r",
         ),
@@ -72,7 +79,12 @@ fn a_message_is_pasted_and_then_sent() {
             what: TurnBegan,
             within: 3s,
             retry: Some(
-                b"\r",
+                Retry {
+                    keys: b"\r",
+                    only_if: InputHolds(
+                        "hello\nthere",
+                    ),
+                },
             ),
         },
     ]
@@ -152,7 +164,46 @@ fn text_with_a_faint_end_is_typed_text() {
 #[test]
 fn nothing_is_typed_before_the_terminal_takes_pastes() {
     let screen = of_lines(vec![line(&[("❯ ", Style::default())])], Modes::default());
-    assert!(matches!(deliver("next", "", &screen), Err(Refusal::Occupied(_))));
+    assert!(matches!(deliver("next", "", &screen), Err(Refusal::NotYet(_))));
+}
+
+/// In a dialog that coop does not know, or in the list of what was said, a message would do anything but arrive.
+#[test]
+fn nothing_is_typed_where_the_input_is_not_to_be_seen() {
+    for rows in [&["! ls"][..], &["  Help  General   Commands", "  Esc to cancel"], &[]] {
+        assert!(matches!(deliver("next", "", &typed(rows)), Err(Refusal::NotYet(_))), "{rows:?}");
+    }
+}
+
+/// Returns the last step of a message, and the screens on which Enter is pressed once more.
+fn retried(text: &str) -> (Expected, OnScreen) {
+    let steps = deliver(text, "", &typed(&["❯\u{a0}"])).expect("steps");
+    match steps.last() {
+        Some(Step::Expect { what, retry: Some(retry), .. }) => (what.clone(), retry.only_if.clone()),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// `/model` opens a dialog in which Enter chooses, and no turn begins: Enter used to be pressed again.
+#[test]
+fn enter_is_pressed_again_only_where_the_message_still_is() {
+    let mimic = Mimic::ready();
+    let shows = |text: &str, rows: &[&str]| mimic.driver.shows(&retried(text).1, &typed(rows));
+    assert_eq!(retried("/model").0, Expected::Command);
+    assert_eq!(retried(" /model").0, Expected::TurnBegan);
+    assert!(shows("/model", &["❯\u{a0}/model"]) && shows("fix it", &["❯\u{a0}fix", "  it"]));
+    assert!(shows(&"row\n".repeat(40), &["❯\u{a0}[Pasted text #3 +40 lines]"]));
+    assert!(!shows("/model", &["❯\u{a0}"]) && !shows("fix it", &["❯\u{a0}fix"]) && !shows("fix it", &["❯\u{a0}x"]));
+    assert!(!shows("/model", &["  Select model", "  ❯ 1. Default", "    2. /model"]));
+    assert!(!shows("ls", &["! ls"]), "it would run");
+}
+
+#[test]
+fn a_name_at_the_end_opens_no_list() {
+    let empty = typed(&["❯\u{a0}"]);
+    for (text, expected) in [("look at @src", "look at @src "), ("@a then @b c", "@a then @b c"), ("#x", "#x")] {
+        assert_eq!(deliver(text, "", &empty).map(|steps| keys(&steps)), Ok(pasted(expected)), "{text:?}");
+    }
 }
 
 #[test]
@@ -182,9 +233,18 @@ fn a_message_without_anything_to_see_is_refused() {
 #[test]
 fn the_inputs_of_the_recordings_are_empty() {
     for recording in recordings::all().into_iter().filter(|recording| recording.name.starts_with('B')) {
-        let refused = deliver("next", "", &screen(recording.text.lines())).is_err();
-        // Without its styles the suggestion of B14 looks typed.
-        assert_eq!(refused, recording.name == "B14_queued.txt", "{}", recording.name);
+        let told = match deliver("next", "", &screen(recording.text.lines())) {
+            Ok(_) => "typed",
+            Err(Refusal::Occupied(_)) => "occupied",
+            Err(_) => "no input",
+        };
+        let expected = match &recording.name[..3] {
+            // Without its styles the suggestion looks typed.
+            "B14" => "occupied",
+            "B01" | "B02" | "B03" | "B05" | "B08" | "B16" | "B25" | "B30" => "no input",
+            _ => "typed",
+        };
+        assert_eq!(told, expected, "{}", recording.name);
     }
 }
 

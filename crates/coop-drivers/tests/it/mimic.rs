@@ -4,7 +4,9 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use coop_api::{AgentState, Ask, AskChannel, AskId, AskKind, Evidence, EvidenceSource, Screen, TurnOutcome};
-use coop_drivers::{Arbiter, AskDraft, Driver, Known, Launch, Meaning, Observation, Reach, Rules, Runtime, Signal};
+use coop_drivers::{
+    Arbiter, AskDraft, Driver, Known, Launch, Meaning, Observation, Reach, Rules, Runtime, Signal, StopReply,
+};
 use serde_json::Value;
 
 use crate::screens::screen;
@@ -28,20 +30,27 @@ pub(crate) enum Seen {
     Log(Value),
     Status(Value),
     Control(Value),
+    /// The link to its server came up, or is down.
+    Link(bool),
     Screen(Vec<String>),
+    Title(String),
+    /// A message of ours is out.
+    Sent(Value),
     /// Somebody answered the control protocol's request.
     Answered {
         request: String,
     },
 }
 
-/// An agent's state as the session would have it. Nobody holds the agent back from ending its turn.
+/// An agent's state as the session would have it.
 pub(crate) struct Mimic {
     pub(crate) driver: Box<dyn Driver>,
     arbiter: Arbiter,
     open: Vec<(Ask, Reach)>,
     count: u64,
     is_hooked: bool,
+    /// Whether it is held back from ending its turn.
+    pub(crate) holds: bool,
     now: Instant,
 }
 
@@ -49,12 +58,18 @@ impl Mimic {
     pub(crate) fn new(runtime: Runtime, command: &[&str]) -> Self {
         let command = command.iter().map(|&word| word.to_owned()).collect();
         let launch = Launch { runtime, command, session_id: SESSION.into(), ..Launch::default() };
+        Self::of((claude().new)(RULES.clone(), &launch))
+    }
+
+    /// Returns one for any driver.
+    pub(crate) fn of(driver: Box<dyn Driver>) -> Self {
         Self {
-            driver: (claude().new)(RULES.clone(), &launch),
+            driver,
             arbiter: Arbiter::new(Duration::from_secs(60)),
             open: Vec::new(),
             count: 0,
             is_hooked: false,
+            holds: false,
             now: any_time(),
         }
     }
@@ -85,10 +100,13 @@ impl Mimic {
             Seen::Log(line) => self.driver.observe(&Observation::LogLine { line, past: false }, at),
             Seen::Status(file) => self.driver.observe(&Observation::StatusFile(file), at),
             Seen::Control(message) => self.driver.observe(&Observation::Control(message), at),
+            Seen::Sent(message) => self.driver.observe(&Observation::Sent(message), at),
+            Seen::Link(up) => self.driver.observe(&Observation::Link { up: *up }, at),
             Seen::Screen(rows) => {
                 let screen: Screen = screen(rows.iter().map(String::as_str));
                 self.driver.observe(&Observation::Screen(&screen), at)
             }
+            Seen::Title(title) => self.driver.observe(&Observation::Title(title), at),
             Seen::Answered { request } => {
                 self.settle(request);
                 Vec::new()
@@ -97,6 +115,13 @@ impl Mimic {
         for signal in &signals {
             self.hear(signal);
         }
+        signals
+    }
+
+    /// Takes in an observation, and returns what it was said to mean.
+    pub(crate) fn observe(&mut self, seen: &Observation<'_>, at: u64) -> Vec<Signal> {
+        let signals = self.driver.observe(seen, at);
+        signals.iter().for_each(|signal| self.hear(signal));
         signals
     }
 
@@ -110,9 +135,18 @@ impl Mimic {
                 };
                 self.close(is_meant, evidence(signal));
             }
-            Meaning::StopWanted { unfinished: false, .. } => {
-                let idle = Meaning::Idle(TurnOutcome::Completed);
-                self.hear(&Signal::new(EvidenceSource::Hook, "Stop, and it may", idle));
+            Meaning::RequestGone { request } => {
+                let is_meant =
+                    |(_, reach): &(Ask, Reach)| matches!(reach, Reach::Control { request: of, .. } if of == request);
+                self.close(is_meant, evidence(signal));
+            }
+            Meaning::StopWanted { .. } if self.holds => {}
+            Meaning::StopWanted { unfinished, .. } => {
+                self.driver.stop_reply(&StopReply::Allow);
+                if !unfinished && self.driver.ends_on_stop() {
+                    let idle = Meaning::Idle(TurnOutcome::Completed);
+                    self.hear(&Signal::new(EvidenceSource::Hook, "Stop, and it may", idle));
+                }
             }
             Meaning::TurnBegan { .. } | Meaning::Idle(_) | Meaning::Blocked(_) => {
                 self.open.clear();
@@ -127,13 +161,18 @@ impl Mimic {
     fn ask_heard(&mut self, signal: &Signal, draft: &AskDraft) {
         let is_known = self.open.iter().any(|(ask, _)| ask.channel == AskChannel::Structured);
         // The session waits a while for the hook that may report the same.
-        let may_be_reported = self.is_hooked && draft.kind != AskKind::Setup;
+        let is_sight = signal.source == EvidenceSource::Screen;
+        let may_be_reported = is_sight && self.is_hooked && draft.kind != AskKind::Setup;
         if draft.reach == Reach::Keys && (is_known || may_be_reported) {
             return;
         }
         self.count += 1;
         let ask = ask(&format!("ask-{}", self.count), draft);
         self.arbiter.open_ask(ask.id.clone(), ask.kind, evidence(signal));
+        if draft.reach == Reach::Keys {
+            // There is one dialog on the screen.
+            self.close(|(_, reach)| *reach == Reach::Keys, evidence(signal));
+        }
         self.open.push((ask, draft.reach.clone()));
     }
 

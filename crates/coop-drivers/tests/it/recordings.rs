@@ -64,6 +64,7 @@ impl Recording {
 }
 
 /// Returns all recordings, by name.
+#[expect(clippy::disallowed_methods, reason = "the recordings are found by looking")]
 pub(crate) fn all() -> Vec<Recording> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recordings/claude");
     let entries = std::fs::read_dir(&folder).expect("the recordings");
@@ -82,7 +83,7 @@ pub(crate) fn by_name(name: &str) -> Recording {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the recordings are found by looking")]
-fn read(path: PathBuf) -> String {
+pub(crate) fn read(path: PathBuf) -> String {
     std::fs::read_to_string(path).expect("a text")
 }
 
@@ -127,7 +128,10 @@ fn label(seen: &Seen) -> String {
             .chain([block(&line["message"])])
             .collect(),
         Seen::Status(file) => vec!["status".into(), file["status"].as_str().unwrap_or_default().to_owned()],
+        Seen::Link(up) => vec![format!("link {}", if *up { "up" } else { "down" })],
         Seen::Screen(rows) => vec![format!("a screen of {} rows", rows.len())],
+        Seen::Title(title) => vec!["title".into(), clip(title)],
+        Seen::Sent(_) => vec!["(sent)".into()],
         Seen::Answered { .. } => vec!["(answered)".into()],
     };
     words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
@@ -138,7 +142,7 @@ fn clip(text: &str) -> String {
 }
 
 /// Tells the states that observations lead to.
-fn story(mimic: &mut Mimic, seen: &[(Millis, Seen)]) -> String {
+pub(crate) fn story(mimic: &mut Mimic, seen: &[(Millis, Seen)]) -> String {
     let mut story = String::new();
     for (at, seen) in seen {
         let signals = mimic.see(seen, *at);
@@ -150,7 +154,7 @@ fn story(mimic: &mut Mimic, seen: &[(Millis, Seen)]) -> String {
 }
 
 /// Tells of a screen what is asked on it and which keys would answer that.
-fn dialog(mimic: &Mimic, recording: &Recording) -> String {
+pub(crate) fn dialog(mimic: &Mimic, recording: &Recording) -> String {
     let mut told = String::new();
     let screen = screen(recording.text.lines());
     for (ask, reach) in mimic.asks() {
@@ -220,6 +224,27 @@ fn the_status_file_of_another_conversation_says_nothing() {
     file["sessionId"] = SESSION.into();
     mimic.see(&Seen::Status(file), at);
     assert_eq!(mimic.describe(), "working");
+}
+
+/// Seen with the real agent: a turn that ends at once after an answer is over before its status says that it goes on.
+#[test]
+fn a_status_that_is_behind_the_hooks_starts_no_work() {
+    let mut mimic = Mimic::ready();
+    mimic.see(&session_start(), 0);
+    let hook = |event: &str| Seen::Hook { event: event.into(), payload: serde_json::json!({ "session_id": SESSION }) };
+    let status = |status: &str, at: u64| {
+        Seen::Status(serde_json::json!({ "sessionId": SESSION, "status": status, "statusUpdatedAt": at }))
+    };
+    mimic.see(&hook("UserPromptSubmit"), 10);
+    mimic.see(&status("busy", 20), 20);
+    mimic.see(&status("waiting", 30), 30);
+    mimic.see(&hook("Stop"), 40);
+    mimic.see(&status("busy", 41), 50);
+    let signals = mimic.see(&status("idle", 42), 51);
+    assert_eq!(mimic.describe(), "idle");
+    assert!(
+        signals.iter().any(|signal| signal.meaning == coop_drivers::Meaning::Idle(coop_api::TurnOutcome::Completed))
+    );
 }
 
 /// What was said to the real agent over its pipes, the driver says too.

@@ -4,14 +4,14 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use coop_api::{
-    AgentState, Answer, Ask, AskChange, AskChannel, AskId, Error, ErrorCode, EventBody, Evidence, EvidenceSource,
-    Reply, Screen, WriterId,
+    AgentState, Answer, Ask, AskChange, AskChannel, AskId, AskKind, Error, ErrorCode, EventBody, Evidence,
+    EvidenceSource, Reply, Screen, WriterId,
 };
-use coop_drivers::{AskDraft, Meaning, Reach, Refusal, Signal, Verdict, View};
+use coop_drivers::{AskDraft, Expected, Meaning, Reach, Refusal, Signal, Verdict, View};
 use serde_json::Value;
 
-use super::perform::{Performance, Purpose, Via};
-use super::{Agent, Effect, Now, ReplyTo};
+use super::perform::{Performance, Proof, Purpose, Via};
+use super::{Agent, Effect, Now, ReplyTo, withdrawn};
 
 /// A dialog on the screen counts as an ask of its own only if no hook reports it within this time.
 const HOOK_LEAD: Duration = Duration::from_millis(1500);
@@ -23,8 +23,10 @@ const NAME: &str = "ask-";
 #[derive(Default)]
 pub(super) struct Asks {
     open: Vec<OpenAsk>,
-    /// A dialog that was seen on the screen, and since when.
+    /// A dialog that was seen on the screen and is not an ask of its own, and since when it could be one.
     seen: Option<(Signal, Instant)>,
+    /// What was answered through us in this turn: the tools that were allowed will be used.
+    answered: Vec<(String, Value)>,
     count: u64,
 }
 
@@ -44,6 +46,7 @@ impl Asks {
 
     pub(super) fn close_all(&mut self) -> Vec<AskId> {
         self.seen = None;
+        self.answered.clear();
         self.open.drain(..).map(OpenAsk::release).collect()
     }
 
@@ -57,6 +60,36 @@ impl Asks {
     /// Returns when a dialog on the screen counts.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.seen.as_ref().filter(|_| self.open.is_empty()).map(|(_, since)| *since + HOOK_LEAD)
+    }
+
+    /// Notes a dialog that may be an ask of its own if nobody else tells of it.
+    fn see(&mut self, signal: &Signal, now: &Now) {
+        // What cannot be read may look a little different each time.
+        let is_unread = |signal: &Signal| matches!(&signal.meaning, Meaning::Ask(draft) if draft.options.is_empty());
+        let since = match &self.seen {
+            Some((seen, since)) if is_unread(seen) && is_unread(signal) => *since,
+            _ => now.instant,
+        };
+        self.seen = Some((signal.clone(), since));
+    }
+
+    /// Lets the dialog of an ask that is settled leave the screen. If it stays it is an ask.
+    fn await_screen(&mut self, now: &Now) {
+        if let Some((_, since)) = &mut self.seen {
+            *since = now.instant;
+        }
+    }
+
+    /// Takes those asks out that are about the use of a tool: the oldest that is, unless it was answered through us.
+    fn take_about(&mut self, tool: &str, input: &Value) -> Vec<OpenAsk> {
+        if let Some(at) = self.answered.iter().position(|(of, with)| of == tool && with == input) {
+            self.answered.remove(at);
+            return Vec::new();
+        }
+        let is_meant =
+            |open: &OpenAsk| open.ask.tool.as_deref() == Some(tool) && open.ask.input.as_ref() == Some(input);
+        let at = self.open.iter().position(is_meant);
+        at.map(|at| self.open.remove(at)).into_iter().collect()
     }
 
     fn has_structured(&self) -> bool {
@@ -86,17 +119,57 @@ impl Agent {
             return self.open_ask(signal, draft, now, effects);
         }
         if self.asks.has_structured() {
+            self.asks.see(signal, now);
             return Verdict::Ignored("it is the dialog of what a hook asks");
         }
-        if self.performance.as_ref().is_some_and(Performance::is_answer) {
-            self.asks.seen = Some((signal.clone(), now.instant));
+        if let Some(performance) = self.performance.as_mut().filter(|performance| performance.is_answer()) {
+            if performance.is_filling(draft) {
+                return Verdict::Ignored("it shows what is typed into it");
+            }
+            // If nothing is left to be typed it shows that the one before took its answer.
+            performance.prove(&[Expected::AskGone], Proof::of(signal));
+            self.asks.see(signal, now);
             return Verdict::Ignored("an answer is being typed into it");
         }
-        if self.hooked && draft.kind != coop_api::AskKind::Setup {
-            self.asks.seen = Some((signal.clone(), now.instant));
+        let (replaced, open): (Vec<_>, Vec<_>) = self.asks.open.drain(..).partition(|open| open.reach == Reach::Keys);
+        self.asks.open = open;
+        let is_sight = signal.source == EvidenceSource::Screen;
+        if is_sight && self.hooked && draft.kind != AskKind::Setup && replaced.is_empty() {
+            self.asks.see(signal, now);
             return Verdict::Ignored("a hook may report it yet");
         }
-        self.open_ask(signal, draft, now, effects)
+        if draft.options.is_empty() {
+            self.asks.see(signal, now);
+            let verdict = self.close_each(replaced, signal, effects);
+            return verdict.unwrap_or(Verdict::Ignored("it may not be all on the screen yet"));
+        }
+        // The new one first: in between it is not working.
+        let opened = self.open_ask(signal, draft, now, effects);
+        self.close_each(replaced, signal, effects).unwrap_or(opened)
+    }
+
+    /// Closes asks whose dialog another one has replaced, and returns how that changed the state.
+    fn close_each(&mut self, asks: Vec<OpenAsk>, signal: &Signal, effects: &mut Vec<Effect>) -> Option<Verdict> {
+        let mut changed = None;
+        for ask in asks {
+            let closed = self.close(ask, "another dialog is on the screen", Self::evidence(signal), effects);
+            if matches!(closed, Verdict::Changed(_)) {
+                changed = Some(closed);
+            }
+        }
+        changed
+    }
+
+    /// Opens the dialog that was on the screen when an answer was through.
+    pub(super) fn open_seen(&mut self, now: &Now, effects: &mut Vec<Effect>) -> Option<Verdict> {
+        let (signal, _) = self.asks.seen.take_if(|(signal, _)| {
+            let is_setup = matches!(&signal.meaning, Meaning::Ask(draft) if draft.kind == AskKind::Setup);
+            !self.hooked || is_setup
+        })?;
+        let Meaning::Ask(draft) = &signal.meaning else { return None };
+        let verdict = self.open_ask(&signal, draft, now, effects);
+        self.remember(&signal, verdict.as_str(), now);
+        Some(verdict)
     }
 
     /// Takes a dialog on the screen for an ask when no hook has reported it.
@@ -114,7 +187,9 @@ impl Agent {
     }
 
     fn open_ask(&mut self, signal: &Signal, draft: &AskDraft, now: &Now, effects: &mut Vec<Effect>) -> Verdict {
-        self.asks.seen = None;
+        if draft.reach == Reach::Keys {
+            self.asks.seen = None;
+        }
         self.asks.count += 1;
         let ask = Ask {
             id: AskId(format!("{NAME}{}", self.asks.count)),
@@ -149,18 +224,23 @@ impl Agent {
         &mut self,
         signal: &Signal,
         about: Option<&(String, Value)>,
+        now: &Now,
         effects: &mut Vec<Effect>,
     ) -> Verdict {
-        let is_meant = |open: &OpenAsk| match about {
-            // What the screen no longer shows is settled only if the screen is all there is.
-            None => signal.source != EvidenceSource::Screen || open.reach == Reach::Keys,
-            Some((tool, input)) => open.ask.tool.as_ref() == Some(tool) && open.ask.input.as_ref() == Some(input),
+        let gone = match about {
+            None => {
+                self.asks.seen = None;
+                // What the screen no longer shows is settled only if the screen is all there is.
+                let is_meant = |open: &OpenAsk| signal.source != EvidenceSource::Screen || open.reach == Reach::Keys;
+                let (gone, open) = self.asks.open.drain(..).partition(is_meant);
+                self.asks.open = open;
+                gone
+            }
+            Some((tool, input)) => {
+                self.asks.await_screen(now);
+                self.asks.take_about(tool, input)
+            }
         };
-        if about.is_none() {
-            self.asks.seen = None;
-        }
-        let (gone, open): (Vec<_>, Vec<_>) = self.asks.open.drain(..).partition(is_meant);
-        self.asks.open = open;
         let mut verdict = Verdict::Agrees;
         for ask in gone {
             let next = self.close(ask, &signal.detail, Self::evidence(signal), effects);
@@ -171,12 +251,22 @@ impl Agent {
         verdict
     }
 
+    pub(super) fn request_gone(&mut self, signal: &Signal, request: &str, effects: &mut Vec<Effect>) -> Verdict {
+        let is_meant = |open: &OpenAsk| matches!(&open.reach, Reach::Control { request: of, .. } if of == request);
+        match self.asks.open.iter().position(is_meant) {
+            Some(at) => {
+                let ask = self.asks.open.remove(at);
+                self.close(ask, &signal.detail, Self::evidence(signal), effects)
+            }
+            None => Verdict::Agrees,
+        }
+    }
+
     fn close(&mut self, ask: OpenAsk, why: &str, evidence: Evidence, effects: &mut Vec<Effect>) -> Verdict {
         let id = ask.release();
         let verdict = self.arbiter.close_ask(&id, evidence);
-        let answered = self.performance.as_ref().is_some_and(|performance| performance.is_answer_to(&id));
-        if !answered {
-            effects.push(Effect::Record(EventBody::Ask(AskChange::Withdrawn { ask: id, why: why.to_owned() })));
+        if !self.is_being_answered(&id) {
+            effects.push(withdrawn(id, why));
         }
         verdict
     }
@@ -199,6 +289,7 @@ impl Agent {
         let mut effects = Vec::new();
         let Some(at) = self.asks.open.iter().position(|open| open.ask.id == *id) else { return effects };
         let ask = self.asks.open.remove(at);
+        self.asks.await_screen(now);
         let why = "the agent no longer waits for its hook";
         let evidence = Evidence { source: EvidenceSource::Hook, detail: why.to_owned() };
         let verdict = self.close(ask, why, evidence, &mut effects);
@@ -223,16 +314,11 @@ impl Agent {
             let open = &self.asks.open[at];
             let view = View { runtime: self.runtime, screen };
             let steps = self.driver.answer(&open.ask, &open.reach, answer, &view).map_err(refused)?;
-            let via = match open.reach {
-                Reach::Hook { .. } => Via::Hook,
-                Reach::Control { .. } => Via::Control,
-                Reach::Keys => Via::Keys,
-            };
-            Ok((open.ask.clone(), via, steps))
+            Ok((open.ask.clone(), open.reach.clone(), steps))
         });
         match steps {
-            Ok((ask, via, steps)) => {
-                let purpose = Purpose::Answer { ask, via, answer: describe(answer), reply };
+            Ok((ask, reach, steps)) => {
+                let purpose = Purpose::Answer { ask: Box::new(ask), reach, answer: describe(answer), reply };
                 self.perform(Performance::new(purpose, writer, steps, self.state()), screen, now)
             }
             Err(error) => {
@@ -276,12 +362,37 @@ impl Agent {
 
     /// Settles an ask that was answered through us.
     pub(super) fn settle(&mut self, id: &AskId, answer: &str, via: Via, now: &Now, effects: &mut Vec<Effect>) {
-        self.asks.open.retain(|open| open.ask.id != *id);
+        if let Some(at) = self.asks.open.iter().position(|open| open.ask.id == *id) {
+            let Ask { tool, input, .. } = self.asks.open.remove(at).ask;
+            self.asks.answered.extend(tool.zip(input));
+        }
+        self.asks.await_screen(now);
         let change = AskChange::Answered { ask: id.clone(), answer: answer.to_owned(), via: via.as_str().to_owned() };
         effects.push(Effect::Record(EventBody::Ask(change)));
         let evidence = Evidence { source: via.source(), detail: format!("answered by {}", via.as_str()) };
-        let verdict = self.arbiter.close_ask(id, evidence);
-        self.follow(verdict, now, effects);
+        // A next question is on the screen already: in between it is not working.
+        let opened = self.open_seen(now, effects);
+        let closed = self.arbiter.close_ask(id, evidence);
+        for verdict in opened.into_iter().chain([closed]) {
+            self.follow(verdict, now, effects);
+        }
+    }
+
+    /// Notes that nothing shows that an ask took its answer. If it is not there any more, nobody answered it.
+    pub(super) fn unsettled(&mut self, id: &AskId, why: &str, now: &Now, effects: &mut Vec<Effect>) {
+        let is_replaced = self.asks.seen.is_some();
+        let at = self.asks.open.iter().position(|open| open.ask.id == *id);
+        if at.is_some() && !is_replaced {
+            return;
+        }
+        let opened = self.open_seen(now, effects);
+        at.map(|at| self.asks.open.remove(at));
+        effects.push(withdrawn(id.clone(), why));
+        let evidence = Evidence { source: EvidenceSource::Screen, detail: why.to_owned() };
+        let closed = self.arbiter.close_ask(id, evidence);
+        for verdict in opened.into_iter().chain([closed]) {
+            self.follow(verdict, now, effects);
+        }
     }
 }
 
@@ -302,7 +413,7 @@ fn describe(answer: &Answer) -> String {
 pub(super) fn refused(refusal: Refusal) -> Error {
     match refusal {
         Refusal::NoSuchOption(why) => Error::new(ErrorCode::NoSuchOption, why),
-        Refusal::Occupied(why) => Error::new(ErrorCode::AgentBusy, why),
+        Refusal::Occupied(why) | Refusal::NotYet(why) => Error::new(ErrorCode::AgentBusy, why),
         Refusal::BadRequest(why) => Error::bad_request(why),
         Refusal::NoDriver(why) => Error::new(ErrorCode::NoDriver, why),
         Refusal::Unsupported(why) => Error::new(ErrorCode::Unsupported, why),

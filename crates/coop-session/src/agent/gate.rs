@@ -3,7 +3,7 @@
 use coop_api::{
     Error, ErrorCode, EventBody, EvidenceSource, Reply, StopDecision, StopOutcome, StopVerdict, TurnOutcome,
 };
-use coop_drivers::{Meaning, Runtime, Signal, StopReply};
+use coop_drivers::{Meaning, Signal, StopReply};
 
 use super::{Agent, Effect, Now, ReplyTo};
 
@@ -99,8 +99,7 @@ impl Agent {
     fn let_stop(&mut self, hook: ReplyTo, now: &Now, effects: &mut Vec<Effect>) {
         self.answer_stop(hook, &StopReply::Allow);
         effects.push(outcome(StopVerdict::Allowed, None));
-        // Over pipes the protocol tells the end of the turn, after all that was said in it.
-        if self.runtime == Runtime::Pipe {
+        if !self.driver.ends_on_stop() {
             return;
         }
         // Only now: an agent that is held or sent back is not idle.
@@ -113,7 +112,7 @@ impl Agent {
         effects.push(outcome(StopVerdict::Blocked, Some(reason)));
     }
 
-    fn answer_stop(&self, hook: ReplyTo, reply: &StopReply) {
+    fn answer_stop(&mut self, hook: ReplyTo, reply: &StopReply) {
         // A hook that is gone needs no answer.
         let _ = hook.send(Ok(Reply::Hook(self.driver.stop_reply(reply))));
     }

@@ -14,8 +14,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use coop_api::{
-    AgentReport, AgentState, AskChange, AskKind, Capability, Error, ErrorCode, EventBody, Evidence, EvidenceSource,
-    Explanation, FaultReport, Heard, Lifecycle, Reply, Role, Screen, Seq, StateChange, Turn, TurnOutcome, WriterId,
+    AgentReport, AgentState, AskChange, AskId, AskKind, Capability, Error, ErrorCode, EventBody, Evidence,
+    EvidenceSource, Explanation, FaultReport, Heard, Lifecycle, Reply, Role, Screen, Seq, StateChange, Turn,
+    TurnOutcome, WriterId,
 };
 use coop_drivers::{
     Arbiter, Change, Driver, Expected, Meaning, Observation, Runtime, Say, Signal, StartSource, Verdict,
@@ -185,6 +186,9 @@ impl Agent {
 
     /// Takes in something that was seen.
     pub(crate) fn observe(&mut self, seen: &Observation<'_>, now: &Now) -> Vec<Effect> {
+        if let (Observation::Reply { name, status, .. }, Some(performance)) = (seen, &mut self.performance) {
+            performance.replied(name, *status);
+        }
         let signals = self.driver.observe(seen, now.millis());
         let mut effects = Vec::new();
         for signal in &signals {
@@ -251,7 +255,8 @@ impl Agent {
     fn hear_now(&mut self, signal: &Signal, now: &Now, effects: &mut Vec<Effect>) {
         let verdict = match &signal.meaning {
             Meaning::Ask(draft) => self.ask_heard(signal, draft, now, effects),
-            Meaning::AskGone { about } => self.ask_gone(signal, about.as_ref(), effects),
+            Meaning::AskGone { about } => self.ask_gone(signal, about.as_ref(), now, effects),
+            Meaning::RequestGone { request } => self.request_gone(signal, request, effects),
             _ => {
                 self.note(signal, now, effects);
                 self.arbiter.hear(signal, now.instant)
@@ -277,10 +282,7 @@ impl Agent {
                 }
             }
             Meaning::TurnBegan { prompt } => {
-                self.in_turn = true;
-                self.last_message = None;
-                self.usage.begin_turn();
-                record(EventBody::Turn(Turn::Began { prompt: prompt.clone() }));
+                self.begin_turn(prompt.clone(), effects);
                 self.withdraw_all("a turn began", effects);
             }
             Meaning::Idle(outcome) => {
@@ -317,13 +319,22 @@ impl Agent {
             // What was said in another conversation is not said in this one.
             Meaning::Started(StartSource::Clear) => self.last_message = None,
             Meaning::Started(_)
+            | Meaning::Command { .. }
             | Meaning::Working { .. }
             | Meaning::Replied { .. }
             | Meaning::Quiet
             | Meaning::Unclear
             | Meaning::Ask(_)
-            | Meaning::AskGone { .. } => {}
+            | Meaning::AskGone { .. }
+            | Meaning::RequestGone { .. } => {}
         }
+    }
+
+    fn begin_turn(&mut self, prompt: Option<String>, effects: &mut Vec<Effect>) {
+        self.in_turn = true;
+        self.last_message = None;
+        self.usage.begin_turn();
+        effects.push(Effect::Record(EventBody::Turn(Turn::Began { prompt })));
     }
 
     fn end_turn(&mut self, outcome: TurnOutcome, now: &Now, effects: &mut Vec<Effect>) {
@@ -363,34 +374,36 @@ impl Agent {
 
     /// Passes a signal to whoever waits for a proof.
     fn prove(&mut self, signal: &Signal) {
-        let proof = match &signal.meaning {
-            Meaning::TurnBegan { .. } => Expected::TurnBegan,
-            // Whoever asks has begun.
-            Meaning::Ask(draft) if draft.kind != AskKind::Setup => Expected::TurnBegan,
-            Meaning::Idle(_) | Meaning::Blocked(_) => Expected::Idle,
-            Meaning::AskGone { .. } => Expected::AskGone,
-            Meaning::Replied { request, .. } => Expected::Reply(request.clone()),
+        use Expected::{AskGone, Command, Idle, TurnBegan};
+        let Some(performance) = &mut self.performance else { return };
+        let is_strong = signal.source <= EvidenceSource::SessionLog;
+        let proves = match &signal.meaning {
+            Meaning::TurnBegan { .. } => vec![TurnBegan, Command, AskGone],
+            // Whoever asks has begun, where no hook tells so. A dialog of its own is what a command opened.
+            Meaning::Ask(draft) if draft.kind != AskKind::Setup && !self.hooked => vec![TurnBegan, Command],
+            Meaning::Ask(_) if is_strong => vec![Command],
+            Meaning::Started(_) | Meaning::Command { .. } => vec![Command],
+            Meaning::Working { .. } if is_strong => vec![Command],
+            // It asks nothing any more.
+            Meaning::Idle(_) | Meaning::Blocked(_) => vec![Idle, AskGone],
+            Meaning::AskGone { .. } => vec![AskGone],
+            Meaning::Replied { request, .. } => vec![Expected::Reply(request.clone())],
+            // What settles another ask proves nothing of this one.
+            Meaning::RequestGone { request } if performance.answers(request) => vec![AskGone],
             _ => return,
         };
-        let (prompt, refused) = match &signal.meaning {
-            Meaning::TurnBegan { prompt } => (prompt.clone(), None),
-            Meaning::Replied { error, .. } => (None, error.clone()),
-            _ => (None, None),
-        };
-        if let Some(performance) = &mut self.performance {
-            performance.prove(&proof, Proof { detail: signal.detail.clone(), prompt, refused });
-        }
+        performance.prove(&proves, Proof::of(signal));
     }
 
     /// Notes the end of the process. Everybody who waits is told.
     pub(crate) fn exited(&mut self, code: Option<i32>, signal: Option<i32>, now: &Now) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.close_turn_at_once(now, &mut effects);
+        self.fail_all(&Error::exited(), now, &mut effects);
         self.withdraw_all("the agent has exited", &mut effects);
         self.end_turn(TurnOutcome::Failed, now, &mut effects);
         let verdict = self.arbiter.exited(code, signal);
         self.follow(verdict, now, &mut effects);
-        self.fail_all(&Error::exited(), now, &mut effects);
         effects
     }
 
@@ -398,11 +411,10 @@ impl Agent {
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let performing = self.performance.as_ref().and_then(Performance::deadline);
         let settled = self.settles_at.filter(|_| self.nudges.are_waiting());
+        let patience = self.nudges.patience();
         let closing = self.closing.as_ref().map(|(_, until)| *until);
-        [settled, self.look_at, self.arbiter.deadline(), performing, self.asks.deadline(), closing]
-            .into_iter()
-            .flatten()
-            .min()
+        let due = [settled, patience, self.look_at, self.arbiter.deadline(), performing, self.asks.deadline(), closing];
+        due.into_iter().flatten().min()
     }
 
     /// Does what is due, except looking.
@@ -461,13 +473,24 @@ impl Agent {
 
     fn withdraw_all(&mut self, why: &str, effects: &mut Vec<Effect>) {
         for ask in self.asks.close_all() {
-            effects.push(Effect::Record(EventBody::Ask(AskChange::Withdrawn { ask, why: why.to_owned() })));
+            // Whether one is answered that is being answered shows when that is through.
+            if !self.is_being_answered(&ask) {
+                effects.push(withdrawn(ask, why));
+            }
         }
+    }
+
+    fn is_being_answered(&self, ask: &AskId) -> bool {
+        self.performance.as_ref().is_some_and(|performance| performance.is_answer_to(ask))
     }
 
     fn evidence(signal: &Signal) -> Evidence {
         Evidence { source: signal.source, detail: signal.detail.clone() }
     }
+}
+
+fn withdrawn(ask: AskId, why: &str) -> Effect {
+    Effect::Record(EventBody::Ask(AskChange::Withdrawn { ask, why: why.to_owned() }))
 }
 
 #[cfg(test)]

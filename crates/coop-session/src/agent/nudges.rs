@@ -1,7 +1,7 @@
 //! Messages that wait for the agent.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use coop_api::{
     AgentState, Error, ErrorCode, EventBody, Nudge, NudgeId, NudgeRequest, Receipt, Reply, Screen, When, WriterId,
@@ -16,6 +16,8 @@ use super::{Agent, Effect, Now, ReplyTo};
 const MAX_MESSAGE: usize = 1024 * 1024;
 /// How many messages may wait.
 const MAX_QUEUED: usize = 1000;
+/// How long a message waits for the agent to show its input, if it is to be delivered at once.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How much of a message is shown, in characters.
 const PREVIEW: usize = 80;
 
@@ -32,6 +34,8 @@ struct Waiting {
     nudge: Nudge,
     text: String,
     began: Instant,
+    /// Until when the agent may take to show its input.
+    patience: Option<Instant>,
     /// Whoever waits for the receipt.
     reply: Option<ReplyTo>,
 }
@@ -43,6 +47,11 @@ impl Nudges {
 
     pub(super) fn are_waiting(&self) -> bool {
         !self.waiting.is_empty()
+    }
+
+    /// Returns when the patience of the first one ends.
+    pub(super) fn patience(&self) -> Option<Instant> {
+        self.waiting.front().and_then(|waiting| waiting.patience)
     }
 
     pub(super) fn done(&mut self) {
@@ -74,8 +83,14 @@ impl Agent {
             under_way: false,
         };
         let (id, state_before) = (nudge.id.clone(), self.state().as_str().to_owned());
-        let waiting = Waiting { writer, nudge, text: request.message, began: now.instant, reply: Some(reply) };
-        self.nudges.waiting.push_back(waiting);
+        self.nudges.waiting.push_back(Waiting {
+            writer,
+            nudge,
+            text: request.message,
+            began: now.instant,
+            patience: None,
+            reply: Some(reply),
+        });
         let effects = self.go_on(screen, now);
         if request.when == When::Idle && !request.wait {
             self.tell_queued(id, state_before);
@@ -166,17 +181,9 @@ impl Agent {
         }
         self.settles_at = None;
         loop {
-            let takes = self.takes_messages();
-            let waiting = self.nudges.waiting.front()?;
-            match (waiting.nudge.when, takes) {
-                (_, true) => {}
-                (When::Idle, false) => return None,
-                (When::Now, false) => {
-                    let waiting = self.nudges.waiting.pop_front()?;
-                    let error = busy(self.state());
-                    effects.push(self.undelivered(waiting, "agent_busy", error, now));
-                    continue;
-                }
+            if !self.takes_messages() {
+                self.refuse_impatient(busy(self.state()), now, effects);
+                return None;
             }
             let mut waiting = self.nudges.waiting.pop_front()?;
             let view = View { runtime: self.runtime, screen };
@@ -187,8 +194,7 @@ impl Agent {
                     {
                         // Whoever has locked the terminal is typing: what can wait waits for them.
                         if waiting.nudge.when == When::Idle {
-                            self.nudges.waiting.push_front(waiting);
-                            return None;
+                            return self.put_back(waiting, now, effects);
                         }
                         effects.push(self.undelivered(waiting, "writer_busy", error, now));
                         continue;
@@ -204,7 +210,11 @@ impl Agent {
                     return Some(Performance::new(purpose, waiting.writer, steps, self.state()));
                 }
                 // Somebody is typing: what can wait waits for them.
-                Err(Refusal::Occupied(_)) if waiting.nudge.when == When::Idle => {
+                Err(Refusal::Occupied(_) | Refusal::NotYet(_)) if waiting.nudge.when == When::Idle => {
+                    return self.put_back(waiting, now, effects);
+                }
+                Err(Refusal::NotYet(_)) if waiting.patience.is_none_or(|until| until > now.instant) => {
+                    waiting.patience.get_or_insert(now.instant + PATIENCE);
                     self.nudges.waiting.push_front(waiting);
                     return None;
                 }
@@ -213,11 +223,32 @@ impl Agent {
         }
     }
 
+    /// Lets a message wait on, and refuses what cannot wait behind it.
+    fn put_back(&mut self, waiting: Waiting, now: &Now, effects: &mut Vec<Effect>) -> Option<Performance> {
+        let why =
+            format!("{} waits for the agent's input and is first; send with \"when\": \"idle\"", waiting.nudge.id);
+        self.refuse_impatient(Error::new(ErrorCode::AgentBusy, why), now, effects);
+        self.nudges.waiting.push_front(waiting);
+        None
+    }
+
+    /// Refuses the messages that were to be delivered at once.
+    fn refuse_impatient(&mut self, error: Error, now: &Now, effects: &mut Vec<Effect>) {
+        let waiting = std::mem::take(&mut self.nudges.waiting);
+        let (impatient, patient) = waiting.into_iter().partition(|waiting| waiting.nudge.when == When::Now);
+        self.nudges.waiting = patient;
+        let impatient: VecDeque<Waiting> = impatient;
+        for waiting in impatient {
+            effects.push(self.undelivered(waiting, "agent_busy", error.clone(), now));
+        }
+    }
+
     /// Fails everybody who waits.
     pub(super) fn fail_all(&mut self, error: &Error, now: &Now, effects: &mut Vec<Effect>) {
         self.nudges.under_way = None;
         if let Some(performance) = self.performance.take() {
-            effects.extend(performance.fail(error, "exited", now));
+            let answered = performance.fail(error, "exited", now, effects);
+            answered.into_iter().for_each(|ask| self.unsettled(&ask, &error.message, now, effects));
         }
         for waiting in std::mem::take(&mut self.nudges.waiting) {
             effects.push(self.undelivered(waiting, "exited", error.clone(), now));

@@ -1,14 +1,185 @@
+//! What is done to an agent, without one: screens and signs go in, effects come out.
+
+use coop_api::{Answer, NudgeRequest, Size, When};
 use coop_drivers::{Known, Launch};
 use serde_json::{Value, json};
 
 use super::*;
 
-fn agent(runtime: Runtime) -> (Agent, Now) {
-    let now = Now { instant: Instant::now(), wall: SystemTime::now(), screen: Seq(1), lock: None };
-    let launch = Launch { runtime, ..Launch::default() };
+mod hooked;
+
+const RULE: &str = "────────────────────────────────────────";
+
+fn now() -> Now {
+    Now { instant: Instant::now(), wall: SystemTime::now(), screen: Seq(1), lock: None }
+}
+
+fn after(now: &Now, time: Duration) -> Now {
+    Now { instant: now.instant + time, wall: now.wall + time, ..*now }
+}
+
+fn launched(launch: &Launch, now: &Now) -> Agent {
     let claude = Known::by_name("claude").expect("a known agent");
-    let driver = (claude.new)(claude.rules().expect("rules"), &launch);
-    (Agent::new(driver, runtime, Duration::ZERO, StopConfig::default(), None, &now), now)
+    let driver = (claude.new)(claude.rules().expect("rules"), launch);
+    Agent::new(driver, launch.runtime, Duration::ZERO, StopConfig::default(), None, now)
+}
+
+fn agent(runtime: Runtime) -> (Agent, Now) {
+    let now = now();
+    (launched(&Launch { runtime, ..Launch::default() }, &now), now)
+}
+
+/// Returns an agent without hooks.
+fn hookless(now: &Now) -> Agent {
+    let command = vec!["claude".into(), "--bare".into()];
+    launched(&Launch { command, session_id: "S".into(), ..Launch::default() }, now)
+}
+
+fn screen(rows: &str) -> std::sync::Arc<Screen> {
+    let mut screen = coop_term::Screen::new(Size::DEFAULT);
+    screen.feed(b"\x1b[?2004h");
+    screen.feed(rows.replace('\n', "\r\n").as_bytes());
+    screen.snapshot()
+}
+
+fn input(text: &str) -> std::sync::Arc<Screen> {
+    screen(&format!("{RULE}\n❯ {text}\n{RULE}\n  ? for shortcuts"))
+}
+
+fn status(agent: &mut Agent, status: &str, waiting_for: Option<&str>, now: &Now) -> Vec<Effect> {
+    let file = json!({ "sessionId": "S", "pid": 1, "status": status, "waitingFor": waiting_for,
+                       "statusUpdatedAt": now.millis() });
+    agent.observe(&Observation::StatusFile(&file), now)
+}
+
+fn typed(effects: &[Effect]) -> Vec<String> {
+    let keys = effects.iter().filter_map(|effect| match effect {
+        Effect::Type(keys) => Some(String::from_utf8_lossy(keys).into_owned()),
+        _ => None,
+    });
+    keys.collect()
+}
+
+/// Returns what is told of asks.
+fn asks_told(effects: &[Effect]) -> Vec<&'static str> {
+    let asks = effects.iter().filter_map(|effect| match effect {
+        Effect::Record(EventBody::Ask(AskChange::Opened { .. })) => Some("opened"),
+        Effect::Record(EventBody::Ask(AskChange::Answered { .. })) => Some("answered"),
+        Effect::Record(EventBody::Ask(AskChange::Withdrawn { .. })) => Some("withdrawn"),
+        _ => None,
+    });
+    asks.collect()
+}
+
+const PERMISSION: &str =
+    " Bash command\n\n Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel · Tab to amend";
+const PLAN: &str = " Would you like to proceed?\n ❯ 1. Yes\n   2. Tell Claude what to change\n\n Esc to cancel";
+
+/// Returns an agent that asks, and how it is answered.
+fn answering(rows: &str, answer: &str, now: &Now) -> (Agent, oneshot::Receiver<Result<Reply, Error>>, Vec<Effect>) {
+    let mut agent = hookless(now);
+    agent.look(&input(""), now);
+    status(&mut agent, "busy", None, now);
+    status(&mut agent, "waiting", Some("permission prompt"), now);
+    assert_eq!(asks_told(&agent.look(&screen(rows), now)), ["opened"]);
+    let answer: Answer = serde_json::from_str(answer).expect("an answer");
+    let (reply, answered) = oneshot::channel();
+    let mut effects = agent.respond(WriterId::default(), &answer, reply, &screen(rows), now);
+    effects.extend(agent.tick(&screen(rows), &after(now, Duration::from_millis(200))));
+    (agent, answered, effects)
+}
+
+/// The digit opens a field. If the screen does not show it, the text and the Enter after it would land elsewhere.
+#[test]
+fn nothing_more_is_typed_if_the_screen_does_not_show_what_a_key_did() {
+    let now = now();
+    let (mut agent, mut answered, effects) = answering(PLAN, r#"{"accept":false,"text":"smaller"}"#, &now);
+    assert_eq!(typed(&effects), ["2"]);
+    let later = after(&now, Duration::from_secs(1));
+    assert_eq!(typed(&agent.tick(&screen(PLAN), &later)), [""; 0]);
+    let open = PLAN.replace("❯ 1", "  1").replace("  2", "❯ 2");
+    let at_the_end = after(&now, Duration::from_secs(60));
+    assert_eq!(typed(&agent.tick(&screen(PLAN), &at_the_end)), [""; 0]);
+    let error = answered.try_recv().expect("an answer").expect_err("an error");
+    assert_eq!(error.code, coop_api::ErrorCode::Unconfirmed);
+    assert_eq!(typed(&agent.tick(&screen(&open), &at_the_end)), [""; 0], "it is over");
+
+    let (mut agent, _answered, _) = answering(PLAN, r#"{"accept":false,"text":"smaller"}"#, &now);
+    assert_eq!(typed(&agent.tick(&screen(&open), &later)), ["\x1b[200~smaller\x1b[201~"]);
+}
+
+/// Words that are typed into a dialog change it: that was another ask, if the log told of the answer before the screen did.
+#[test]
+fn what_is_typed_into_a_dialog_does_not_make_it_another() {
+    let now = now();
+    let (mut agent, mut answered, _) = answering(PLAN, r#"{"accept":false,"text":"smaller"}"#, &now);
+    let open = PLAN.replace("❯ 1", "  1").replace("  2", "❯ 2");
+    let later = after(&now, Duration::from_millis(400));
+    agent.tick(&screen(&open), &later);
+    let filled = screen(&open.replace("Tell Claude what to change", "smaller"));
+    let sent = after(&now, Duration::from_millis(800));
+    assert_eq!(typed(&agent.tick(&filled, &sent)), ["\r"]);
+    let mut effects = agent.look(&filled, &sent);
+    effects.extend(agent.tick(&filled, &sent));
+    assert!(answered.try_recv().is_err(), "nothing shows that it took");
+    effects.extend(status(&mut agent, "busy", None, &after(&sent, Duration::from_millis(50))));
+    effects.extend(agent.tick(&filled, &after(&sent, Duration::from_millis(50))));
+    assert_eq!(asks_told(&effects), ["answered"]);
+}
+
+/// A no ends the turn, and the status file says so before the dialog is seen to be gone: it was told as withdrawn, and then
+/// as answered.
+#[test]
+fn an_ask_ends_once() {
+    let now = now();
+    let (mut agent, mut answered, mut effects) = answering(PERMISSION, r#"{"accept":false}"#, &now);
+    assert_eq!(typed(&effects), ["2"]);
+    let later = after(&now, Duration::from_millis(400));
+    effects.extend(status(&mut agent, "idle", None, &later));
+    effects.extend(agent.tick(&input(""), &later));
+    effects.extend(agent.look(&input(""), &later));
+    effects.extend(agent.tick(&input(""), &later));
+    assert_eq!(asks_told(&effects), ["answered"]);
+    assert!(matches!(answered.try_recv(), Ok(Ok(Reply::Answered(_)))));
+
+    let (mut agent, mut answered, mut effects) = answering(PERMISSION, r#"{"accept":false}"#, &now);
+    effects.extend(agent.exited(Some(1), None, &later));
+    assert_eq!(asks_told(&effects), ["withdrawn"]);
+    assert!(matches!(answered.try_recv(), Ok(Err(_))));
+}
+
+fn nudged(text: &str, now: &Now) -> (Agent, oneshot::Receiver<Result<Reply, Error>>) {
+    let mut agent = hookless(now);
+    agent.look(&input(""), now);
+    status(&mut agent, "idle", None, now);
+    let (reply, receipt) = oneshot::channel();
+    let request = NudgeRequest { message: text.to_owned(), when: When::Now, wait: false };
+    let pasted = agent.nudge(WriterId::default(), request, reply, &input(""), now);
+    assert_eq!(typed(&pasted), [format!("\x1b[200~{text}\x1b[201~")]);
+    (agent, receipt)
+}
+
+#[test]
+fn enter_is_pressed_only_where_the_message_is() {
+    let now = now();
+    let (mut agent, mut receipt) = nudged("/model", &now);
+    let sent = after(&now, Duration::from_millis(200));
+    assert_eq!(typed(&agent.tick(&input("/model"), &sent)), ["\r"]);
+    let dialog = screen(&format!("{RULE}\n  Select model\n\n  ❯ 1. Default\n    2. Opus\n"));
+    let too_late = after(&sent, Duration::from_secs(4));
+    assert_eq!(typed(&agent.tick(&dialog, &too_late)), [""; 0], "Enter would choose a model");
+    assert!(matches!(receipt.try_recv(), Ok(Ok(Reply::Receipt(receipt))) if !receipt.delivered));
+
+    let (mut agent, _receipt) = nudged("hello", &now);
+    agent.tick(&input("hello"), &sent);
+    assert_eq!(typed(&agent.tick(&input("hello"), &too_late)), ["\r"], "it is still there");
+
+    let (mut agent, mut receipt) = nudged("hello", &now);
+    let help = screen(&format!("{RULE}\n  Help\n\n  Esc to cancel"));
+    assert_eq!(typed(&agent.tick(&help, &sent)), [""; 0], "somebody opened a dialog meanwhile");
+    assert_eq!(typed(&agent.tick(&help, &too_late)), [""; 0]);
+    let Ok(Ok(Reply::Receipt(receipt))) = receipt.try_recv() else { panic!("no receipt") };
+    assert_eq!((receipt.delivered, receipt.reason.as_deref()), (false, Some("not_shown")));
 }
 
 /// Returns the kinds of the events among effects, and states by name.

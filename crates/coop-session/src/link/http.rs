@@ -1,10 +1,12 @@
 //! Calls over HTTP on loopback, and a stream of events.
 
 use std::io;
+use std::time::Duration;
 
 use bytes::Bytes;
 use coop_drivers::{Call, Say};
 use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -17,6 +19,11 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 use super::{News, Pauses};
+
+/// How long a server may take to begin the stream before it is asked once more; it doubles each time. One that is only
+/// starting may take a connection and forget it, and one that is slow must not be asked from the beginning again and again:
+/// so all that were asked for are waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Where the agent's server is.
 #[derive(Clone)]
@@ -46,7 +53,7 @@ pub(super) async fn keep(server: Server, mut said: mpsc::Receiver<Say>, tell: mp
                 Some(Say::Call(call)) => {
                     tokio::spawn(answer(server.clone(), call, tell.clone()));
                 }
-                Some(Say::Message(_)) => tracing::error!("this link carries no messages"),
+                Some(Say::Message(_) | Say::Serve(_) | Say::Show(_)) => tracing::error!("this link carries only calls"),
             },
         }
     }
@@ -54,8 +61,7 @@ pub(super) async fn keep(server: Server, mut said: mpsc::Receiver<Say>, tell: mp
 
 /// Tells what the server does until the stream breaks. Returns whether there was one; nothing if nobody listens to us.
 async fn listen(server: Server, tell: mpsc::Sender<News>) -> Option<bool> {
-    let call = Call { name: String::new(), method: "GET", path: server.events.clone(), body: None };
-    let Ok(response) = send(&server, &call).await else { return Some(false) };
+    let Ok(response) = open(&server).await else { return Some(false) };
     if !response.status().is_success() {
         tracing::warn!(status = response.status().as_u16(), "the agent's server does not let us listen");
         return Some(false);
@@ -69,6 +75,25 @@ async fn listen(server: Server, tell: mpsc::Sender<News>) -> Option<bool> {
     }
     tell.send(News::Down).await.ok()?;
     Some(true)
+}
+
+/// Asks for the stream of events, and returns the first one that begins.
+async fn open(server: &Server) -> io::Result<Response<Incoming>> {
+    let call = Call { name: String::new(), method: "GET", path: server.events.clone(), body: None };
+    let mut asked = FuturesUnordered::from_iter([send(server, &call)]);
+    let mut patience = PATIENCE;
+    loop {
+        tokio::select! {
+            Some(response) = asked.next() => match response {
+                Err(_) if !asked.is_empty() => {}
+                response => return response,
+            },
+            () = tokio::time::sleep(patience) => {
+                patience *= 2;
+                asked.push(send(server, &call));
+            }
+        }
+    }
 }
 
 /// Calls and tells what came back.

@@ -17,7 +17,7 @@ const WAITING: usize = 1024;
 /// How long to wait before the first new attempt, and before each at the most; it doubles in between. It is all on this
 /// machine, and whoever comes back is to be heard of within two seconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LAST_PAUSE: Duration = Duration::from_secs(1);
+const LAST_PAUSE: Duration = Duration::from_millis(500);
 
 /// What a link tells.
 #[derive(Debug)]

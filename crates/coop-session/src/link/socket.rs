@@ -35,8 +35,8 @@ async fn use_up(stream: UnixStream, said: &mut mpsc::Receiver<Say>, tell: &mpsc:
         let broken = tokio::select! {
             what = said.recv() => match what? {
                 Say::Message(message) => socket.send(Message::text(message.to_string())).await.is_err(),
-                Say::Call(call) => {
-                    tracing::error!(call = call.name, "this link carries no calls");
+                what @ (Say::Call(_) | Say::Serve(_) | Say::Show(_)) => {
+                    tracing::error!(?what, "this link carries only messages");
                     false
                 }
             },

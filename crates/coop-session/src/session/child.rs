@@ -1,10 +1,12 @@
 //! A child's beginning and end.
 
-use std::time::{Duration, Instant};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant, SystemTime};
 
 use coop_api::{AgentState, Error, EventBody, Lifecycle};
 use coop_term::{Child, Exit, SpawnError, Streams, Target};
 use rustix::process::Signal;
+use serde_json::Value;
 
 use super::Session;
 use crate::companion::Companion;
@@ -23,7 +25,11 @@ pub(crate) struct Running {
     pub(crate) line: Vec<u8>,
     /// What waits to be written to its pipe.
     pub(crate) outbox: Vec<u8>,
+    /// The messages in that, each with how much of the outbox is to be written until it is out.
+    pub(crate) unsent: VecDeque<(usize, Value)>,
     pub(super) pipe_at_end: bool,
+    /// Whether it speaks over pipes, and its terminal shows nothing by itself.
+    pub(crate) piped: bool,
     /// Set once its terminal has nothing more to read.
     pub(super) at_end: bool,
     /// Set once it has ended, to when we stop waiting for its last output.
@@ -38,6 +44,7 @@ pub(crate) enum AfterStop {
 
 impl Session {
     pub(super) fn spawn(&mut self) -> Result<(), SpawnError> {
+        let since = SystemTime::now();
         let prepared = self.prepare()?;
         let companion = prepared.as_ref().and_then(|prepared| prepared.companion.as_ref());
         let companion = companion.map(Companion::spawn).transpose()?;
@@ -47,13 +54,15 @@ impl Session {
         let pid = child.pid();
         self.epoch = self.epoch.next();
         self.last_activity = Instant::now();
-        let pipe_at_end = command.streams == Streams::Terminal;
+        let piped = command.streams == Streams::Pipes;
         let running = Running {
             child,
             queue: InputQueue::default(),
             line: Vec::new(),
             outbox: Vec::new(),
-            pipe_at_end,
+            unsent: VecDeque::new(),
+            pipe_at_end: !piped,
+            piped,
             at_end: false,
             drain_until: None,
         };
@@ -62,7 +71,7 @@ impl Session {
         tracing::info!(pid, epoch = self.epoch.0, "child started");
         self.record(EventBody::Lifecycle(Lifecycle::Started { pid }));
         match prepared {
-            Some(prepared) => self.begin_agent(prepared),
+            Some(prepared) => self.begin_agent(prepared, since),
             None => self.set_state(AgentState::Unknown),
         }
         Ok(())

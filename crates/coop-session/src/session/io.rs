@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use coop_api::{Error, ErrorCode};
 use coop_term::{Output, Screen};
+use serde_json::Value;
 
 use super::Session;
 use crate::handle::Queries;
@@ -126,12 +127,23 @@ impl Session {
                 Ok(0) => return,
                 Ok(written) => {
                     running.outbox.drain(..written);
+                    running.unsent.iter_mut().for_each(|(left, _)| *left = left.saturating_sub(written));
                     self.bytes_written += written as u64;
                 }
                 // It has closed its input; its end will follow.
-                Err(_) => running.outbox.clear(),
+                Err(_) => {
+                    running.outbox.clear();
+                    running.unsent.clear();
+                }
             }
         }
+    }
+
+    /// Returns the next message that is written, whole.
+    pub(crate) fn next_sent(&mut self) -> Option<Value> {
+        let running = self.child.as_mut()?;
+        let is_out = running.unsent.front().is_some_and(|(left, _)| *left == 0);
+        if is_out { running.unsent.pop_front().map(|(_, message)| message) } else { None }
     }
 
     pub(crate) fn screen_changed(&mut self) {

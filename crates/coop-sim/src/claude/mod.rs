@@ -24,10 +24,10 @@
 mod args;
 mod config;
 mod engine;
-mod face;
+pub(crate) mod face;
 mod hook;
-mod ids;
-mod io;
+pub(crate) mod ids;
+pub(crate) mod io;
 mod launch;
 mod log;
 mod message;
@@ -38,7 +38,7 @@ mod rig;
 mod scenario;
 mod settings;
 mod status;
-mod step;
+pub(crate) mod step;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -54,4 +54,9 @@ const VERSION: &str = "2.1.197";
 /// Runs the agent with the arguments after `coop sim claude`; returns its exit code.
 pub fn run(args: impl Iterator<Item = OsString>) -> anyhow::Result<i32> {
     launch::launch(launch::World::of_process(args)?)
+}
+
+/// Puts the terminal into raw mode until what this returns is dropped.
+pub(crate) fn raw_mode(terminal: std::os::fd::OwnedFd) -> rustix::io::Result<impl Drop> {
+    io::terminal::RawMode::enter(terminal)
 }

@@ -80,6 +80,13 @@ pub(crate) enum Notice {
     },
     /// A local remark that is not part of the conversation.
     Remark(String),
+    /// A command has opened a dialog.
+    DialogOpened(Local),
+    /// A command of its own ran, and what it had to say.
+    Ran {
+        command: String,
+        outcome: String,
+    },
     Flood(usize),
     AltScreen,
 }
@@ -88,7 +95,30 @@ pub(crate) enum Notice {
 pub(crate) enum State {
     Busy,
     Waiting,
+    /// A command of its own has opened a dialog.
+    Dialog,
     Idle,
+}
+
+/// A command that opens a dialog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Local {
+    Help,
+    /// Which model.
+    Models,
+    /// This model, really.
+    Switch(String),
+}
+
+impl Local {
+    /// The command as it is typed.
+    pub(crate) fn command(&self) -> String {
+        match self {
+            Self::Help => "/help".to_owned(),
+            Self::Models => "/model".to_owned(),
+            Self::Switch(model) => format!("/model {model}"),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! pace = 0.0                          # seconds before each step, for people watching
 //!
 //! [[turn]]
-//! match = ["fix", "repair"]           # the prompt contains one of these; left out: any prompt
+//! match = ["fix", "repair"]           # the prompt contains one of these, in any case; left out: any prompt
 //! times = 1                           # how often this turn can be used; left out: always
 //! steps = [{ read = "a.txt" }, { bash = "touch b" }, "hang", { text = "{result}" }]
 //! ```
@@ -104,9 +104,9 @@ impl Turn {
         }
         let text = text.to_lowercase();
         self.words.is_empty()
-            || self.words.iter().any(|word| match self.whole_word {
+            || self.words.iter().map(|word| word.to_lowercase()).any(|word| match self.whole_word {
                 true => text.split(|c: char| !c.is_alphanumeric()).any(|part| part == word),
-                false => text.contains(word.as_str()),
+                false => text.contains(&word),
             })
     }
 }
@@ -129,6 +129,18 @@ mod tests {
         let mut scenario = Scenario::parse(text).unwrap();
         assert_eq!(scenario.script("a", Asked::Prompt).steps, vec![Step::Hang]);
         assert_eq!(scenario.script("a", Asked::Prompt).steps, vec![Step::Bash("ls".into())]);
+    }
+
+    #[test]
+    fn capitals_do_not_matter() {
+        for more in ["", "whole_word = true\n"] {
+            let text = format!("[[turn]]\nmatch = ['Deploy']\n{more}steps = ['hang']\n");
+            let mut scenario = Scenario::parse(&text).unwrap();
+            for prompt in ["Deploy it", "please DEPLOY", "deploy"] {
+                assert_eq!(scenario.script(prompt, Asked::Prompt).steps, vec![Step::Hang], "{prompt} {more}");
+            }
+            assert_eq!(scenario.script("destroy", Asked::Prompt).steps, vec![]);
+        }
     }
 
     #[test]

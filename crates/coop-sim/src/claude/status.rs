@@ -70,6 +70,10 @@ impl StatusFile {
                 content["waitingFor"] = json!("permission prompt");
                 "waiting"
             }
+            State::Dialog => {
+                content["waitingFor"] = json!("dialog open");
+                "waiting"
+            }
         };
         content["status"] = json!(status);
         content

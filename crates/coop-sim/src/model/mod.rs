@@ -18,13 +18,13 @@
 mod answer;
 mod asked;
 mod decide;
-mod directive;
+pub(crate) mod directive;
 mod fault;
 mod log;
 mod protocol;
 mod reply;
 mod route;
-mod script;
+pub(crate) mod script;
 mod server;
 #[cfg(test)]
 mod tests;

@@ -103,7 +103,7 @@ impl Terminal {
         let (cols, rows) = (usize::from(size.cols()), usize::from(size.rows()));
         Self {
             grid: Grid::new(rows, cols, scrollback_for(cols)),
-            other: Grid::new(rows, cols, 0),
+            other: Grid::new(1, 1, 0),
             top: 0,
             bottom: rows - 1,
             tabs: default_tabs(),
@@ -164,7 +164,9 @@ impl Terminal {
             self.grid.resize::<Ink>(false, rows, cols);
         } else {
             reflow(&mut self.grid, rows, cols);
-            self.other.resize::<Ink>(false, rows, cols);
+            if self.has_other() {
+                self.other.resize::<Ink>(false, rows, cols);
+            }
         }
         // A wrap that was pending at the old edge is not pending in the middle of a row.
         for cursor in [&mut self.grid.cursor, &mut self.grid.saved_cursor, &mut self.other.saved_cursor] {
@@ -550,8 +552,16 @@ impl Terminal {
         if self.flags.alt {
             return;
         }
+        if !self.has_other() {
+            self.other = Grid::new(self.rows(), self.cols(), 0);
+        }
         self.swap_screens();
         with_blank(&mut self.grid, |grid| grid.reset_region::<Ink, _>(..));
+    }
+
+    /// Tells whether the alternate screen was ever shown. Before that it is not made: most programs never show it.
+    fn has_other(&self) -> bool {
+        self.other.columns() > 1
     }
 
     pub(super) fn leave_alt(&mut self) {

@@ -1,21 +1,30 @@
 //! Claude Code told truthfully: the same list for the scripted agent and, where `COOP_REAL_CLAUDE` names it, for the
 //! real one (`make test-real` does).
 
+use std::time::Instant;
+
 use serde_json::json;
 
 use crate::driven::{Agent, Runtime, Which, with_both};
 
 /// From the start to the exit: every state with its evidence, every answer with its effect.
 fn the_list(which: &Which, runtime: Runtime) {
+    let told = |case: &str, since: Instant| tell(which, runtime, case, since);
+    let began = Instant::now();
     let mut agent = Agent::start(which, runtime, &[], &[]);
     agent.state("idle");
+    told("idle", began);
     assert_eq!(agent.get("/api/v1/agent/state")["state"], "waiting_for_input");
 
+    let sent = Instant::now();
     agent.nudge("one [[bash:touch denied.txt]]");
+    told("working", sent);
     let ask = agent.asked("permission");
+    told("permission", sent);
     assert_eq!((&ask["tool"], &ask["preview"]), (&json!("Bash"), &json!("touch denied.txt")));
     let (status, refused) = agent.post("/api/v1/agent/nudge", &json!({ "message": "not now" }));
     assert_eq!((status, &refused["error"]["code"]), (409, &json!("AGENT_BUSY")));
+    let denied = Instant::now();
     let answered = agent.respond(&json!({ "accept": false, "text": "leave that alone" }));
     let via = match runtime {
         Runtime::Pty => "hook",
@@ -24,18 +33,23 @@ fn the_list(which: &Which, runtime: Runtime) {
     assert_eq!(answered["via"], via);
     agent.state("idle");
     assert!(!agent.has("denied.txt"), "what was denied was done");
+    told("permission denied", denied);
     agent.written_down("leave that alone");
     let (status, late) = agent.post("/api/v1/agent/respond", &json!({ "ask": ask["id"], "accept": true }));
     assert_eq!((status, &late["error"]["code"]), (409, &json!("ALREADY_ANSWERED")));
 
     agent.nudge("two [[bash:touch allowed.txt]]");
     agent.asked("permission");
+    let allowed = Instant::now();
     agent.respond(&json!({ "accept": true }));
     agent.state("idle");
     assert!(agent.has("allowed.txt"), "what was allowed was not done");
+    told("permission allowed", allowed);
 
+    let sent = Instant::now();
     agent.nudge("three [[ask]]");
     let ask = agent.asked("question");
+    told("question", sent);
     assert_eq!(ask["options"][1]["label"], "SQLite");
     let (status, refused) = agent.post("/api/v1/agent/respond", &json!({ "option": 9 }));
     assert_eq!((status, &refused["error"]["code"]), (409, &json!("NO_SUCH_OPTION")));
@@ -58,17 +72,25 @@ fn the_list(which: &Which, runtime: Runtime) {
     agent.written_down(r#"=\"Zig\""#);
 
     agent.nudge("six [[slow:60]]");
+    let stopped = Instant::now();
     let (status, body) = agent.post("/api/v1/agent/interrupt", &json!({}));
     assert_eq!((status, body), (200, json!({ "delivered": true })));
+    let ended = agent.event("the turn's end", |body| body["kind"] == "turn" && body["what"] == "ended");
+    assert_eq!(ended["outcome"], "interrupted");
     agent.state("idle");
-    let ended = agent.get("/api/v1/agent/explain");
-    assert_eq!(ended["state"]["state"], "idle");
+    told("interrupt", stopped);
+    let explained = agent.get("/api/v1/agent/explain");
+    assert_eq!(explained["state"]["state"], "idle");
 
+    let sent = Instant::now();
     agent.nudge("seven [[err:529x2]]");
     agent.state("idle");
+    told("error and recovery", sent);
 
+    let sent = Instant::now();
     agent.nudge("eight [[err:401]]");
     let blocked = agent.state("blocked");
+    told("error", sent);
     assert_eq!(
         (&blocked["next"]["fault"]["kind"], &blocked["next"]["fault"]["status"]),
         (&json!("auth"), &json!(401)),
@@ -82,8 +104,24 @@ fn the_list(which: &Which, runtime: Runtime) {
         "{used}"
     );
 
+    let ended = Instant::now();
     agent.post("/api/v1/shutdown", &json!({}));
     agent.state("exited");
+    told("exit", ended);
+}
+
+/// Prints how long it took from a cause to the state that it led to.
+#[expect(clippy::print_stdout, reason = "a table is made of these lines")]
+pub(crate) fn tell(which: &Which, runtime: Runtime, case: &str, since: Instant) {
+    let agent = match which {
+        Which::Scripted => "sim claude",
+        Which::Real(_) => "claude",
+    };
+    let runtime = match runtime {
+        Runtime::Pty => "pty",
+        Runtime::Pipe => "pipe",
+    };
+    println!("CASE\t{agent}\t{runtime}\t{case}\t{}", since.elapsed().as_millis());
 }
 
 #[test]

@@ -35,6 +35,11 @@ fn mistakes_are_told_in_a_sentence() {
             "anyone who can reach 0.0.0.0 could type into this terminal: give a token with --auth-token or COOP_AUTH_TOKEN, or leave --host at 127.0.0.1",
         ),
         (
+            &["--agent", "claude", "--", "bash", "-c", "claude"],
+            1,
+            "coop cannot tell which word of \"bash -c claude\" is claude, so it does not know where its options belong; run claude itself, not by a shell",
+        ),
+        (
             &["--cols", "65535", "--", "true"],
             1,
             "--cols and --rows: a terminal of 65535x50 cannot be made: use 2 to 1000 columns, 1 to 1000 rows and at most 250000 cells",

@@ -13,6 +13,20 @@ use serde_json::{Value, json};
 
 use crate::tool::{COOP, LIMIT, Sidecar, coop};
 
+/// What hooks were told, in the folder the agent works in.
+const HOOKS: &str = ".hooks.jsonl";
+const EVENTS: [&str; 10] = [
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PermissionRequest",
+    "Stop",
+    "StopFailure",
+    "SubagentStop",
+    "Notification",
+    "PreCompact",
+];
 const KEY: &str = "sk-dummy-key-for-a-model-on-loopback";
 
 /// Which agent.
@@ -61,13 +75,13 @@ pub(crate) struct Agent {
 }
 
 /// A model server, killed when dropped.
-struct Model {
+pub(crate) struct Model {
     child: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Model {
-    fn start(home: &Path) -> Self {
+    pub(crate) fn start(home: &Path) -> Self {
         let mut child = coop(home).args(["sim", "model"]).stdout(Stdio::piped()).spawn().expect("it runs");
         let mut url = String::new();
         BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut url).expect("it says where it is");
@@ -131,7 +145,9 @@ impl Agent {
         };
         let isolate = if set_up == SetUp::Isolated { &["--isolate"][..] } else { &[] };
         let fixed = ["--agent", "claude", "--runtime", runtime, "--log-level", "warn"];
-        let all = [&fixed[..], isolate, options, &["--"], &program, args].concat();
+        let recording = recording(&work);
+        let recorded: Vec<_> = recording.iter().map(String::as_str).collect();
+        let all = [&fixed[..], isolate, options, &["--"], &program, &recorded, args].concat();
         let sidecar = Sidecar::with(&all, |command| {
             let url = model.as_ref().map(|model| model.url.as_str());
             if set_up == SetUp::New {
@@ -145,6 +161,11 @@ impl Agent {
             }
             prepare(command, url).env("XDG_STATE_HOME", work.join(".state")).current_dir(&work)
         });
+        Self::of(sidecar, work, model)
+    }
+
+    /// Follows an agent that runs, in this folder.
+    pub(crate) fn of(sidecar: Sidecar, work: PathBuf, model: Option<Model>) -> Self {
         let events = follow(&sidecar.socket());
         Self { sidecar, work, events, past: VecDeque::new(), model }
     }
@@ -176,8 +197,33 @@ impl Agent {
             return self.state(name);
         }
         assert_eq!(found, name, "{change:#} after {:#?}", self.past);
-        assert!(change["evidence"]["source"] != "none", "{change}");
+        let source = change["evidence"]["source"].as_str().unwrap_or_default();
+        // Others than Claude Code have states that nothing better tells.
+        let is_claude = self.sidecar.lines.iter().any(|line| line == "agent claude");
+        let is_strong = matches!(source, "control" | "hook" | "session_log") || !is_claude && source != "none";
+        // Only what has no better way is taken from the screen, and only the system knows of an end.
+        let may_be_weak = match found.as_str() {
+            "waiting" => source == "screen" && change["ask"]["channel"] == "keys",
+            "exited" => source == "process",
+            _ => false,
+        };
+        assert!(is_strong || may_be_weak, "{change:#}");
         change
+    }
+
+    /// Types a key until that has an effect: a program that is still drawing its first screen may lose one. Returns the
+    /// state it led to.
+    pub(crate) fn press(&mut self, key: &str) -> String {
+        for _ in 0..10 {
+            self.post("/api/v1/input", &json!({ "text": key }));
+            while let Ok(event) = self.events.recv_timeout(LIMIT / 20) {
+                if let Some(state) = event["body"]["next"]["state"].as_str() {
+                    return state.to_owned();
+                }
+                self.past.push_back(event["body"].to_string());
+            }
+        }
+        panic!("{key:?} does nothing; screen:\n{}", self.sidecar.screen());
     }
 
     /// Waits until it asks, and returns what.
@@ -246,6 +292,13 @@ impl Agent {
         }
     }
 
+    /// Returns what has become of an ask so far, in order.
+    pub(crate) fn told_of(&self, ask: &Value) -> Vec<String> {
+        let past = self.past.iter().filter_map(|event| serde_json::from_str::<Value>(event).ok());
+        let of_it = past.filter(|body| body["kind"] == "ask" && body["ask"] == *ask);
+        of_it.map(|body| body["what"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
     pub(crate) fn has(&self, file: &str) -> bool {
         self.work.join(file).exists()
     }
@@ -272,6 +325,14 @@ impl Agent {
                 keep(file, body.as_str().map_or_else(|| body.to_string(), str::to_owned));
             }
         }
+        let sessions =
+            walk(&self.work).into_iter().filter(|path| path.parent().is_some_and(|dir| dir.ends_with("sessions")));
+        for (at, path) in sessions.enumerate() {
+            keep(&format!("status-{at}.json"), std::fs::read_to_string(path).unwrap_or_default());
+        }
+        if let Ok(hooks) = std::fs::read_to_string(self.work.join(HOOKS)) {
+            keep("hooks.jsonl", hooks);
+        }
         let _ = writeln!(std::io::stderr(), "what was seen is in {}", folder.display());
     }
 }
@@ -283,6 +344,23 @@ impl Drop for Agent {
         }
         let _ = std::fs::remove_dir_all(&self.work);
     }
+}
+
+/// Returns all files in a folder and those in it.
+fn walk(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let below = |path: PathBuf| if path.is_dir() { walk(&path) } else { vec![path] };
+    entries.flat_map(|entry| below(entry.path())).collect()
+}
+
+/// Returns settings by which all that hooks are told is kept, if `COOP_RECORD` is set: it takes time, so a test that fails
+/// is run again with it.
+fn recording(work: &Path) -> Option<String> {
+    std::env::var_os("COOP_RECORD")?;
+    let command = format!("{{ cat; echo; }} >>'{}'", work.join(HOOKS).display());
+    let hook = json!([{ "hooks": [{ "type": "command", "command": command }] }]);
+    let hooks: serde_json::Map<_, _> = EVENTS.iter().map(|event| ((*event).to_owned(), hook.clone())).collect();
+    Some(format!("--settings={}", json!({ "hooks": hooks })))
 }
 
 fn prepare<'a>(command: &'a mut Command, model: Option<&str>) -> &'a mut Command {

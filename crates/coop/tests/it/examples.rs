@@ -49,7 +49,7 @@ fn agents_and_shells_run_as_in_the_examples() {
     assert_eq!(claude.ask("GET", "/api/v1/health", "").1["agent"], "claude");
 
     let socket = folder.path().join("coop.sock");
-    let codex = example(&format!("coop --agent unknown --socket {} -- codex", socket.display()), &path);
+    let codex = example(&format!("coop --agent codex --socket {} -- codex", socket.display()), &path);
     codex.see("codex was given []");
     assert_eq!(codex.socket(), socket);
 

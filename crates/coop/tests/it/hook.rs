@@ -7,10 +7,10 @@ use std::process::Stdio;
 use std::thread;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::driven::{Agent, Runtime, Which, with_both};
-use crate::tool::{LIMIT, coop, wait_for};
+use crate::tool::{COOP, LIMIT, Sidecar, coop, wait_for};
 
 /// Runs a hook as an agent would and returns its exit code and what it printed.
 fn hook(event: &str, socket: &Path, token: &str) -> (i32, String, String) {
@@ -19,9 +19,14 @@ fn hook(event: &str, socket: &Path, token: &str) -> (i32, String, String) {
 
 /// The same with what the hook is told.
 fn hook_told(event: &str, socket: &Path, token: &str, told: &str) -> (i32, String, String) {
+    run_hook(&[event], socket, token, told)
+}
+
+/// The same with options.
+fn run_hook(args: &[&str], socket: &Path, token: &str, told: &str) -> (i32, String, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = coop(folder.path());
-    command.args(["hook", event]).env("COOP_SOCKET", socket).env("COOP_HOOK_TOKEN", token);
+    command.arg("hook").args(args).env("COOP_SOCKET", socket).env("COOP_HOOK_TOKEN", token);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     // It may be gone before it has read everything.
@@ -69,17 +74,59 @@ fn an_agent_whose_sidecar_is_killed_ends_with_its_terminal() {
     });
 }
 
-/// A hook that waits for an answer is released when the sidecar goes, and the turn goes on by the dialog alone.
+/// Hooks that wait for an answer are released when the agent ends, and say nothing.
 #[test]
-fn a_held_hook_is_let_go_when_its_sidecar_ends() {
-    let mut agent = Agent::start(&Which::Scripted, Runtime::Pty, &[], &[]);
+fn a_held_hook_is_let_go_when_its_agent_ends() {
+    let mut agent =
+        Agent::start(&Which::Scripted, Runtime::Pty, &["--linger", "60"], &["--dangerously-skip-permissions"]);
     agent.state("idle");
-    agent.nudge("one [[bash:touch never.txt]]");
+    agent.nudge("tell [[bash:printf %s $COOP_HOOK_TOKEN >token.txt]]");
+    agent.state("idle");
+    let token = std::fs::read_to_string(agent.work.join("token.txt")).expect("it was written");
+    let socket = agent.sidecar.socket();
+    let asked = json!({ "tool_name": "Bash", "tool_input": { "command": "ls" } }).to_string();
+    let held = thread::spawn(move || run_hook(&["--hold", "PermissionRequest"], &socket, &token, &asked));
     agent.asked("permission");
-    let (status, body) = agent.post("/api/v1/shutdown", &json!({}));
-    assert_eq!((status, body), (200, json!({ "delivered": true })));
+    assert!(!held.is_finished(), "it waits for an answer");
+    agent.post("/api/v1/signal", &json!({ "signal": "KILL" }));
     agent.state("exited");
-    assert!(!agent.has("never.txt"), "what nobody allowed was done");
+    // The sidecar is still there: it is not the end of the socket that lets the hook go.
+    assert_eq!(held.join().expect("no panic"), (0, String::new(), String::new()));
+    assert_eq!(agent.get("/api/v1/agent/asks"), json!({ "asks": [] }));
+}
+
+/// The sidecar is gone and its hooks are not: whole turns run, and the agent asks on its own screen.
+#[test]
+fn an_agent_whose_hooks_lead_nowhere_works_by_itself() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dead = folder.path().join("dead.sock");
+    drop(UnixListener::bind(&dead).expect("bound"));
+    let settings = folder.path().join("settings.json");
+    let hooks: serde_json::Map<_, _> = ["SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "Stop"]
+        .map(|event| {
+            let command = format!("'{COOP}' hook --hold {event}");
+            (event.to_owned(), json!([{ "hooks": [{ "type": "command", "command": command, "timeout": 600 }] }]))
+        })
+        .into_iter()
+        .collect();
+    std::fs::write(&settings, json!({ "hooks": hooks }).to_string()).expect("written");
+    let settings = format!("--settings={}", settings.display());
+    let command = ["--agent", "unknown", "--", COOP, "sim", "claude", &settings];
+    let sidecar = Sidecar::with(&command, |command| {
+        command
+            .current_dir(folder.path())
+            .env("TERM", "xterm-256color")
+            .env("COOP_SIM_SCENARIO", "plain")
+            .env("CLAUDE_CONFIG_DIR", folder.path())
+    });
+    sidecar.see("? for shortcuts");
+    let send = |keys: &Value| assert_eq!(sidecar.ask("POST", "/api/v1/input", &keys.to_string()).0, 200);
+    send(&json!({ "text": "one [[bash:touch made.txt]] [[text:it is done]]", "enter": true }));
+    sidecar.see("Do you want to proceed?");
+    assert!(!folder.path().join("made.txt").exists());
+    send(&json!({ "text": "1" }));
+    sidecar.see("● it is done");
+    assert!(folder.path().join("made.txt").exists());
 }
 
 /// Tools say more than the sidecar takes at once, and the end of such a one was lost.

@@ -49,10 +49,15 @@ fn no_test_file_is_forgotten() {
         if file == "main.rs" {
             continue;
         }
-        let main = format!("{krate}/tests/it/main.rs");
-        let module = format!("mod {};", file.trim_end_matches(".rs"));
-        let listed = files.iter().any(|(name, text)| *name == main && text.contains(&module));
-        assert!(listed, "{name} is not part of {main}");
+        // A folder's own file is `mod.rs`, and stands for the folder in the one above.
+        let path = file.trim_end_matches(".rs").trim_end_matches("/mod");
+        let (parent, module) = match path.rsplit_once('/') {
+            Some((folder, module)) => (format!("{krate}/tests/it/{folder}/mod.rs"), module),
+            None => (format!("{krate}/tests/it/main.rs"), path),
+        };
+        let module = format!("mod {module};");
+        let listed = files.iter().any(|(name, text)| *name == parent && text.contains(&module));
+        assert!(listed, "{name} is not part of {parent}");
     }
 }
 

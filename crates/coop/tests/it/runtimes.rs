@@ -1,8 +1,11 @@
 //! Over pipes and in its terminal an agent is told in the same words: the same turns, messages, tools, files, faults and
 //! tokens, whichever way it is run.
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 
+use crate::claude::tell;
 use crate::driven::{Agent, Runtime, Which, with_both};
 
 const BOTH: [Runtime; 2] = [Runtime::Pty, Runtime::Pipe];
@@ -110,8 +113,10 @@ fn tokens_are_those_the_model_told_also_after_a_resume() {
                 let expected = [requests, total].map(|count| REQUEST.map(|tokens| tokens * count));
                 assert_eq!(counted, expected, "{message} {runtime:?} {which:?}");
             }
+            let again = Instant::now();
             let mut agent = agent.resume(which, runtime);
             agent.state("idle");
+            tell(which, runtime, "resume", again);
             let before = used(&mut agent, total);
             assert_eq!(before.each_ref().map(tokens), [[0; 4], REQUEST.map(|tokens| tokens * total)]);
             agent.turn("four [[bash:ls]]", &[]);

@@ -122,6 +122,7 @@ impl Engine {
             | Phase::Idle
             | Phase::Asking { .. }
             | Phase::Clearing(_)
+            | Phase::Dialog(_)
             | Phase::Ending { .. }
             | Phase::Gone) => self.phase = other,
         }

@@ -22,11 +22,12 @@ use std::time::Duration;
 
 use super::hook::{Decision, HookCall, HookEvent, HookResult};
 use super::ids::{HookRun, Ids, MessageId, RequestId, SessionId, ToolUseId, WaitId};
-use super::notice::{AgentRef, ApiError, Notice, PromptSource, StartSource};
+use super::notice::{AgentRef, ApiError, Local, Notice, PromptSource, StartSource};
 use super::permission::{PermissionMode, Rules};
 use super::scenario::Scenario;
 use super::step::Step;
 use super::tool::{ToolCall, ToolOutcome};
+use super::tui::Closed;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Event {
@@ -54,6 +55,8 @@ pub(crate) enum Command {
         request: RequestId,
         decision: Decision,
     },
+    /// A command's dialog was closed.
+    CloseDialog(Closed),
     SetMode(PermissionMode),
     SetModel(String),
     /// No more input: end when there is nothing left to do.
@@ -194,6 +197,7 @@ enum Phase {
     ShellStopping(Hooks),
     Compacting { hooks: Hooks, stage: Stage },
     Clearing(Hooks),
+    Dialog(Local),
     Ending { hooks: Hooks, code: i32 },
     Gone,
 }
@@ -297,6 +301,7 @@ impl Engine {
                 self.tell(Notice::Unqueued(texts));
             }
             Command::Decide { request, decision } => self.decide(&request, decision),
+            Command::CloseDialog(closed) => self.close_dialog(closed),
             Command::SetMode(mode) => self.set_mode(mode),
             Command::SetModel(model) => {
                 self.setup.model.clone_from(&model);
@@ -344,6 +349,7 @@ impl Engine {
             | Phase::Waiting { .. }
             | Phase::Running(_)
             | Phase::Shell(_)
+            | Phase::Dialog(_)
             | Phase::Gone) => self.phase = other,
         }
     }
@@ -379,7 +385,13 @@ impl Phase {
             | Self::Compacting { hooks, .. }
             | Self::Clearing(hooks)
             | Self::Ending { hooks, .. } => Some(hooks),
-            Self::Dormant | Self::Idle | Self::Waiting { .. } | Self::Running(_) | Self::Shell(_) | Self::Gone => None,
+            Self::Dormant
+            | Self::Idle
+            | Self::Waiting { .. }
+            | Self::Running(_)
+            | Self::Shell(_)
+            | Self::Dialog(_)
+            | Self::Gone => None,
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use serde_json::json;
 
-use super::{Counter, Effect, Engine, Hooks, Phase, Quit, QuitReason, Stage};
+use super::{Asker, Counter, Effect, Engine, Hooks, Phase, Quit, QuitReason, Stage};
 use crate::claude::hook::{HookEvent, Verdict};
-use crate::claude::notice::{Notice, PromptSource, StartSource, State};
+use crate::claude::notice::{Local, Notice, PromptSource, StartSource, State};
 use crate::claude::tool::{Tool, ToolCall, ToolOutcome};
+use crate::claude::tui::Closed;
 
 /// What there is to say about a conversation nobody had.
 const SUMMARY: &str = "The user and the scripted agent talked; nothing needs to be remembered.";
@@ -33,22 +34,40 @@ impl Engine {
         self.rest();
     }
 
-    /// Takes up what was submitted: a command of ours, a shell command, or a prompt.
+    /// Takes up what was submitted: a command of ours, a shell command, or a prompt. With a blank before it, or unknown,
+    /// a command is a prompt too.
     pub(super) fn take_up(&mut self, text: String, source: PromptSource) {
-        let (word, argument) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
-        match word {
-            "/exit" | "/quit" => self.quit(Quit { code: 0, reason: QuitReason::PromptInputExit }),
-            "/clear" => self.clear(),
-            "/compact" => self.compact(argument.trim()),
-            _ if is_command(word) => {
-                self.tell(Notice::Remark(format!("Unknown command: {word}")));
-                self.rest();
-            }
-            _ => match text.trim().strip_prefix('!') {
+        let (word, argument) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));
+        let has_screen = matches!(self.setup.asker, Asker::Screen { .. });
+        match (word, argument.trim()) {
+            ("/exit" | "/quit", _) => self.quit(Quit { code: 0, reason: QuitReason::PromptInputExit }),
+            ("/clear", _) => self.clear(),
+            ("/compact", argument) => self.compact(argument),
+            ("/help", _) if has_screen => self.open_dialog(Local::Help),
+            ("/model", "") if has_screen => self.open_dialog(Local::Models),
+            ("/model", model) if has_screen => self.open_dialog(Local::Switch(model.to_owned())),
+            _ => match text.strip_prefix('!') {
                 Some(command) => self.shell(command.trim().to_owned()),
                 None => self.begin_turn(text, source),
             },
         }
+    }
+
+    fn open_dialog(&mut self, local: Local) {
+        self.tell(Notice::DialogOpened(local.clone()));
+        self.tell(Notice::State(State::Dialog));
+        self.phase = Phase::Dialog(local);
+    }
+
+    pub(super) fn close_dialog(&mut self, closed: Closed) {
+        let Phase::Dialog(local) = &self.phase else { return };
+        let command = local.command();
+        if let Some(model) = closed.model {
+            self.setup.model.clone_from(&model);
+            self.tell(Notice::Model(model));
+        }
+        self.tell(Notice::Ran { command, outcome: closed.outcome });
+        self.rest();
     }
 
     fn shell(&mut self, command: String) {
@@ -138,10 +157,4 @@ impl Engine {
         let hooks = self.run_hooks(HookEvent::SessionEnd, reason, json!({ "reason": reason }));
         self.phase = Phase::Ending { hooks, code: quit.code };
     }
-}
-
-/// `/word`, and not a path such as `/usr/bin`.
-fn is_command(word: &str) -> bool {
-    word.strip_prefix('/')
-        .is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '-' || c == '_'))
 }

@@ -3,7 +3,7 @@
 mod children;
 mod hooks;
 mod signals;
-mod terminal;
+pub(crate) mod terminal;
 mod tools;
 mod trace;
 mod waits;

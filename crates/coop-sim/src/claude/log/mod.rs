@@ -191,6 +191,19 @@ impl Page<'_> {
                     self.threaded(None, line);
                 }
             }
+            Notice::Ran { command, outcome } => {
+                self.open();
+                let (name, args) = command.split_once(' ').unwrap_or((command, ""));
+                let word = name.trim_start_matches('/');
+                let told = format!(
+                    "<command-name>{name}</command-name>\n            <command-message>{word}</command-message>\n            <command-args>{args}</command-args>"
+                );
+                for content in [told, format!("<local-command-stdout>{outcome}</local-command-stdout>")] {
+                    let line = json!({ "type": "system", "subtype": "local_command", "content": content,
+                        "level": "info", "isMeta": false });
+                    self.threaded(None, line);
+                }
+            }
             Notice::Compacted { summary } => {
                 self.open();
                 self.threaded(
@@ -210,6 +223,7 @@ impl Page<'_> {
             | Notice::Retry { .. }
             | Notice::Compacting
             | Notice::Remark(_)
+            | Notice::DialogOpened(_)
             | Notice::Flood(_)
             | Notice::AltScreen => {}
         }

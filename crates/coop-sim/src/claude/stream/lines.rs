@@ -69,7 +69,7 @@ impl Lines {
             Notice::State(state) if self.options.state_events => {
                 let state = match state {
                     State::Busy => "running",
-                    State::Waiting => "requires_action",
+                    State::Waiting | State::Dialog => "requires_action",
                     State::Idle => "idle",
                 };
                 vec![self.system("session_state_changed", json!({ "state": state }))]
@@ -136,6 +136,8 @@ impl Lines {
             | Notice::Shell { .. }
             | Notice::Compacting
             | Notice::Remark(_)
+            | Notice::DialogOpened(_)
+            | Notice::Ran { .. }
             | Notice::AltScreen => Vec::new(),
         }
     }

@@ -13,8 +13,8 @@ mod view;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-pub(crate) use dialog::Menu;
-use dialog::{Chosen, Dialog};
+use dialog::{Chosen, Dialog, LocalDialog};
+pub(crate) use dialog::{Closed, Menu};
 pub(crate) use history::history;
 use input_box::InputBox;
 use keys::{Key, KeyParser};
@@ -46,6 +46,8 @@ pub(crate) struct Tui {
     /// Bytes that go out as they are, before anything else.
     raw: String,
     dialog: Option<(RequestId, Dialog)>,
+    /// The dialog that a command has opened.
+    local: Option<LocalDialog>,
     /// Calls without a result.
     calls: Vec<ToolCall>,
     streaming: Option<String>,
@@ -86,6 +88,7 @@ impl Tui {
             over,
             raw: String::new(),
             dialog: None,
+            local: None,
             calls: Vec::new(),
             streaming: None,
             doing: None,
@@ -106,6 +109,12 @@ impl Tui {
             if let Some(menu) = self.menus.front_mut() {
                 let chosen = menu.key(&key);
                 commands.extend(chosen.into_iter().flat_map(|chosen| self.chosen(chosen)));
+            } else if let Some(dialog) = &mut self.local {
+                let closed = dialog.key(&key);
+                commands.extend(closed.map(|closed| {
+                    self.local = None;
+                    Command::CloseDialog(closed)
+                }));
             } else if let Some((request, dialog)) = &mut self.dialog {
                 let decision = dialog.key(&key);
                 let request = request.clone();
@@ -199,6 +208,7 @@ impl Tui {
             Notice::Asked(request) => {
                 self.dialog = Some((request.id.clone(), Dialog::for_request(request, &self.cwd)));
             }
+            Notice::DialogOpened(local) => self.local = Some(LocalDialog::new(local.clone())),
             Notice::Settled { request, .. } => {
                 self.dialog.take_if(|(asked, _)| asked == request);
             }
@@ -228,6 +238,7 @@ impl Tui {
             | Notice::Model(_)
             | Notice::Shell { .. }
             | Notice::Compacted { .. }
+            | Notice::Ran { .. }
             | Notice::Remark(_) => {}
         }
     }

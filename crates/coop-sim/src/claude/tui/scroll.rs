@@ -47,6 +47,7 @@ pub(crate) fn lines(notice: &Notice, cwd: &Path) -> Vec<String> {
         }
         Notice::Compacted { .. } => vec![String::new(), "✻ Conversation compacted (ctrl+o for history)".to_owned()],
         Notice::Remark(text) => vec![String::new(), format!("  ⎿  {text}")],
+        Notice::Ran { command, outcome } => vec![String::new(), format!("❯ {command}"), format!("  ⎿  {outcome}")],
         Notice::Prompt { source: PromptSource::StopHook, .. }
         | Notice::Message(_)
         | Notice::ToolResult { agent: Some(_), .. }
@@ -65,6 +66,7 @@ pub(crate) fn lines(notice: &Notice, cwd: &Path) -> Vec<String> {
         | Notice::Mode(_)
         | Notice::Model(_)
         | Notice::Compacting
+        | Notice::DialogOpened(_)
         | Notice::Flood(_)
         | Notice::AltScreen => Vec::new(),
     }

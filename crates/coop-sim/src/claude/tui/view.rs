@@ -21,6 +21,11 @@ impl Tui {
             return Live { lines: menu.lines(width), cursor: None };
         }
         let mut lines = self.pending();
+        if let Some(dialog) = &self.local {
+            lines.extend([String::new(), format!("❯ {}", dialog.command()), String::new()]);
+            lines.extend(dialog.lines(width));
+            return Live { lines, cursor: None };
+        }
         if let Some((_, dialog)) = &self.dialog {
             lines.push(String::new());
             lines.extend(dialog.lines(width));
@@ -60,8 +65,17 @@ impl Tui {
         if shown.is_empty() && !self.queued.is_empty() {
             return vec!["❯ Press up to edit queued messages".to_owned()];
         }
-        let line = |(index, line)| if index == 0 { format!("❯ {line}") } else { format!("  {line}") };
+        let (mark, shown) = match shown.strip_prefix('!') {
+            Some(command) => ('!', command),
+            None => ('❯', shown.as_str()),
+        };
+        let line = |(index, line)| if index == 0 { format!("{mark} {line}") } else { format!("  {line}") };
         shown.split('\n').enumerate().map(line).collect()
+    }
+
+    /// Whether what is typed is a shell command.
+    fn is_shell(&self) -> bool {
+        self.input.shown().starts_with('!')
     }
 
     fn footer(&self) -> &'static str {
@@ -73,7 +87,10 @@ impl Tui {
             (PermissionMode::Plan, _) => "⏸ plan mode on (shift+tab to cycle)",
             (PermissionMode::BypassPermissions, _) => "⏵⏵ bypass permissions on (shift+tab to cycle)",
             (PermissionMode::Default, State::Busy) => "esc to interrupt",
-            (PermissionMode::Default, State::Idle | State::Waiting) => "? for shortcuts",
+            (PermissionMode::Default, State::Idle | State::Waiting | State::Dialog) => match self.is_shell() {
+                true => "! for shell mode",
+                false => "? for shortcuts",
+            },
         }
     }
 }

@@ -3,6 +3,7 @@
 //! The keys are the real one's: a digit acts at once, letters do nothing, Enter takes what is highlighted
 //! (so `n` and Enter say yes), Esc says no.
 
+mod local;
 mod menu;
 mod permission;
 mod plan;
@@ -10,6 +11,7 @@ mod question;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use local::{Closed, LocalDialog};
 pub(crate) use menu::{Chosen, Menu};
 pub(crate) use permission::PermissionDialog;
 pub(crate) use plan::PlanDialog;

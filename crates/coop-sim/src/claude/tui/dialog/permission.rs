@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::{Options, Picked, rule};
-use crate::claude::hook::Decision;
+use super::{Options, Picked, edit, rule};
+use crate::claude::hook::{AfterDeny, Decision};
 use crate::claude::notice::Request;
-use crate::claude::tool::Tool;
+use crate::claude::tool::{Tool, ToolOutcome};
 use crate::claude::tui::keys::Key;
 
 pub(crate) struct PermissionDialog {
@@ -13,6 +13,8 @@ pub(crate) struct PermissionDialog {
     labels: Vec<String>,
     always: Vec<serde_json::Value>,
     options: Options,
+    /// What to do instead or next, while it is being typed.
+    amended: Option<String>,
 }
 
 impl PermissionDialog {
@@ -68,12 +70,30 @@ impl PermissionDialog {
         }
         labels.push("No".to_owned());
         let options = Options::new(labels.len(), 0);
-        Self { head, labels, always: request.suggestions.clone(), options }
+        Self { head, labels, always: request.suggestions.clone(), options, amended: None }
     }
 
     pub(crate) fn key(&mut self, key: &Key) -> Option<Decision> {
         if matches!(key, Key::Esc | Key::CtrlC) {
             return Some(Decision::interrupt());
+        }
+        let last = self.labels.len() - 1;
+        if let Some(text) = &mut self.amended {
+            match key {
+                Key::Enter if self.options.at == last && !text.is_empty() => {
+                    let message = ToolOutcome::refused_with_words(text).content;
+                    return Some(Decision::Deny { message, then: AfterDeny::Continue });
+                }
+                Key::Enter | Key::Up | Key::Down => self.amended = None,
+                key => {
+                    edit(text, key);
+                    return None;
+                }
+            }
+        }
+        if *key == Key::Tab && (self.options.at == 0 || self.options.at == last) {
+            self.amended = Some(String::new());
+            return None;
         }
         match self.options.key(key) {
             Picked::Nothing => None,
@@ -88,10 +108,21 @@ impl PermissionDialog {
     pub(crate) fn lines(&self, width: usize) -> Vec<String> {
         let mut lines = vec![rule(width)];
         lines.extend(self.head.iter().cloned());
-        lines.extend(
-            self.labels.iter().enumerate().map(|(index, label)| format!(" {}", self.options.line(index, label))),
-        );
-        lines.extend([String::new(), " Esc to cancel · Tab to amend · ctrl+e to explain".to_owned()]);
+        for (index, label) in self.labels.iter().enumerate() {
+            let amended = self.amended.as_deref().filter(|_| index == self.options.at);
+            let label = match (amended, index) {
+                (None, _) => label.clone(),
+                (Some(""), 0) => format!("{label}, and tell Claude what to do next"),
+                (Some(""), _) => format!("{label}, and tell Claude what to do differently"),
+                (Some(text), _) => format!("{label}, {}", text.replace('\n', "\n      ")),
+            };
+            lines.extend(format!(" {}", self.options.line(index, &label)).split('\n').map(str::to_owned));
+        }
+        let hint = match self.amended {
+            Some(_) => " Esc to cancel · ctrl+e to explain",
+            None => " Esc to cancel · Tab to amend · ctrl+e to explain",
+        };
+        lines.extend([String::new(), hint.to_owned()]);
         lines
     }
 }

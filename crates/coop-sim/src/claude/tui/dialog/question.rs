@@ -210,11 +210,22 @@ impl Page {
             };
             lines.push(self.options.line(index, &label));
             if !option.description.is_empty() {
-                lines.push(format!("     {}", option.description));
+                let indent = if self.question.multi_select { "  " } else { "     " };
+                lines.push(format!("{indent}{}", option.description));
             }
         }
-        let text = self.text.as_deref().filter(|text| !text.is_empty()).unwrap_or("Type something.");
-        lines.push(self.options.line(count, text));
+        let text = self.text.as_deref().filter(|text| !text.is_empty());
+        match self.question.multi_select {
+            true => {
+                let tick = if text.is_some() { '✔' } else { ' ' };
+                lines.push(self.options.line(count, &format!("[{tick}] {}", text.unwrap_or("Type something"))));
+                lines.push("     Submit".to_owned());
+            }
+            false => {
+                let text = self.options.line(count, text.unwrap_or("Type something."));
+                lines.extend(text.replace('\n', "\n     ").split('\n').map(str::to_owned));
+            }
+        }
         lines.push(rule(width));
         lines.push(self.options.line(count + 1, "Chat about this"));
         lines.extend([String::new(), "Enter to select · ↑/↓ to navigate · Esc to cancel".to_owned()]);

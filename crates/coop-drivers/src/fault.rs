@@ -3,7 +3,7 @@
 use coop_api::{Fault, FaultKind};
 
 /// Returns the fault for an error's name, what the agent said of it and the server's status.
-pub(super) fn fault(error: &str, message: &str, status: Option<u16>) -> Fault {
+pub(crate) fn fault(error: &str, message: &str, status: Option<u16>) -> Fault {
     let status = status.or_else(|| status_in(message));
     let words = format!("{error} {message}").to_ascii_lowercase();
     let has = |needles: &[&str]| needles.iter().any(|needle| words.contains(needle));
@@ -34,17 +34,20 @@ pub(super) fn fault(error: &str, message: &str, status: Option<u16>) -> Fault {
     Fault { kind, message: message.trim().to_owned(), status, until: until(message) }
 }
 
-/// Finds the status in `API Error: 529 …`.
+/// Finds the status in `API Error: 529 …` and `API Error: Request rejected (429) · …`.
 fn status_in(message: &str) -> Option<u16> {
     let (_, rest) = message.split_once("API Error: ")?;
-    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok().filter(|status| (400..600).contains(status))
+    let (said, _) = rest.split_once('·').unwrap_or((rest, ""));
+    let after = said.split_once('(').map_or("", |(_, after)| after);
+    let number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
+    [rest, after].into_iter().filter_map(number).find(|status| (400..600).contains(status))
 }
 
 /// Finds when a limit is over, in the agent's words: `resets 3pm (UTC)`, `resets at 15:00`.
 fn until(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("resets ")?;
     let rest = rest.strip_prefix("at ").unwrap_or(rest);
-    let end = rest.find(['\n', '.', '·', ',']).unwrap_or(rest.len());
+    let end = rest.find(['\n', '.', '·']).unwrap_or(rest.len());
     Some(rest[..end].trim().to_owned()).filter(|text| !text.is_empty())
 }
 
@@ -61,5 +64,9 @@ mod tests {
         assert_eq!(kind("unknown", "Unable to connect to API (ECONNREFUSED)"), FaultKind::Network);
         let limit = fault("rate_limit", "You've hit your limit · resets 3pm (UTC)", None);
         assert_eq!((limit.kind, limit.until.as_deref()), (FaultKind::RateLimit, Some("3pm (UTC)")));
+        let rejected = fault("rate_limit", "API Error: Request rejected (429) · mock rate_limit_error", None);
+        assert_eq!((rejected.kind, rejected.status), (FaultKind::RateLimit, Some(429)));
+        let limit = fault("rate_limit", "You've hit your limit · resets Oct 9, 5pm (UTC)", None);
+        assert_eq!(limit.until.as_deref(), Some("Oct 9, 5pm (UTC)"));
     }
 }

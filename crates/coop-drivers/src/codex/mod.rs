@@ -1,0 +1,251 @@
+//! Codex, measured with 0.166.0.
+//!
+//! Its app-server says all of it and takes answers, messages and interrupts. In the terminal the server runs beside the
+//! interface, which is its first client, and coop is the second; over pipes coop is the only one. `codex exec --json`
+//! prints what it does and asks nothing. Without any of that there are the title and the screen, which are only watched.
+
+mod asks;
+mod content;
+mod exec;
+mod fault;
+mod protocol;
+mod screen;
+mod setup;
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use bytes::Bytes;
+use coop_api::{Answer, Ask, Capability, Configure};
+use serde_json::{Value, json};
+
+use self::setup::{Begin, Way};
+use crate::driver::{
+    Driver, Expected, Launch, Observation, Refusal, Runtime, Say, Setup, SetupError, Step, StopReply, View,
+};
+use crate::registry::Known;
+use crate::rules::Rules;
+use crate::{AskDraft, Reach, Signal, StartSource};
+
+/// What can be done by its server.
+const BY_SERVER: [Capability; 9] = [
+    Capability::Nudge,
+    Capability::Permission,
+    Capability::Question,
+    Capability::Interrupt,
+    Capability::Configure,
+    Capability::Usage,
+    Capability::Transcript,
+    Capability::Resume,
+    Capability::Fork,
+];
+/// What can be done with one that only prints.
+const BY_LINES: [Capability; 2] = [Capability::Usage, Capability::Resume];
+/// What can be done by its screen.
+const BY_SCREEN: [Capability; 2] = [Capability::Permission, Capability::Interrupt];
+
+const BEGINS_WITHIN: Duration = Duration::from_secs(20);
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
+const ESCAPE: Bytes = Bytes::from_static(b"\x1b");
+
+pub(crate) const KNOWN: Known = Known {
+    name: "codex",
+    programs: &["codex"],
+    package: "@openai/codex",
+    tested: ("0.166.0", "0.166.0"),
+    runtimes: &[Runtime::Pty, Runtime::Pipe],
+    variables: &[setup::HOME],
+    asks_version: true,
+    keys: &["OPENAI_API_KEY", "CODEX_API_KEY"],
+    logins: &[".codex/auth.json"],
+    rules: include_str!("../../rules/codex.toml"),
+    reads: |_| Vec::new(),
+    new: |rules, launch| Box::new(Codex::new(rules, launch)),
+};
+
+/// What coop knows of Codex, and what it remembers of one that runs.
+#[derive(Debug)]
+pub(crate) struct Codex {
+    rules: Rules,
+    way: Way,
+    runtime: Runtime,
+    /// What the protocol is to be told next.
+    outbox: Vec<Say>,
+    /// Whether its server is there to talk to.
+    linked: bool,
+    /// How the conversation begins, over pipes.
+    begin: Begin,
+    /// The first message of the command line, until it was taken.
+    prompt: Option<String>,
+    /// The conversation.
+    thread: Option<String>,
+    /// The model it is with.
+    model: String,
+    /// Whether we hear of what happens in it.
+    joined: bool,
+    /// Whether we have asked to.
+    joining: bool,
+    /// Conversations that are not the person's: sub-agents, and those in which titles are made up.
+    others: HashSet<String>,
+    /// The turn that is under way, if its name is known.
+    turn: Option<String>,
+    busy: bool,
+    /// Whether the turn was told of.
+    announced: bool,
+    /// What is asked, by the request's name.
+    asking: HashMap<String, (String, Value)>,
+    /// Items that were told of, at their beginning and end.
+    begun: HashSet<String>,
+    ended: HashSet<String>,
+    /// The dialog on the screen, as last seen.
+    on_screen: Option<AskDraft>,
+    /// Whether the title showed work.
+    title_works: bool,
+}
+
+impl Codex {
+    /// Returns a driver for one that is about to be launched.
+    fn new(rules: Rules, launch: &Launch) -> Self {
+        let plan = setup::plan(launch);
+        Self {
+            rules,
+            way: plan.way,
+            runtime: launch.runtime,
+            outbox: Vec::new(),
+            linked: launch.runtime == Runtime::Pipe && plan.way == Way::Server,
+            begin: plan.begin,
+            prompt: plan.prompt,
+            thread: None,
+            model: String::new(),
+            joined: false,
+            joining: false,
+            others: HashSet::new(),
+            turn: None,
+            busy: false,
+            announced: false,
+            asking: HashMap::new(),
+            begun: HashSet::new(),
+            ended: HashSet::new(),
+            on_screen: None,
+            title_works: false,
+        }
+    }
+
+    /// Returns the conversation, if its server can be told something about it.
+    fn reachable(&self) -> Result<&str, Refusal> {
+        let down = || Refusal::Occupied("Codex's server cannot be reached right now; try again in a moment".into());
+        match (self.way, &self.thread) {
+            (Way::Server, Some(thread)) if self.linked => Ok(thread),
+            (Way::Server, _) => Err(down()),
+            (Way::Lines, _) => Err(Refusal::Unsupported("codex exec takes one prompt, on its command line".into())),
+            (Way::Screen, _) => {
+                let why = "without its app-server coop only watches Codex; type into its terminal instead";
+                Err(Refusal::Unsupported(why.into()))
+            }
+        }
+    }
+}
+
+impl Driver for Codex {
+    fn capabilities(&self) -> &'static [Capability] {
+        match self.way {
+            Way::Server => &BY_SERVER,
+            Way::Lines => &BY_LINES,
+            Way::Screen => &BY_SCREEN,
+        }
+    }
+
+    fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {
+        setup::setup(launch)
+    }
+
+    fn observe(&mut self, seen: &Observation<'_>, _at: u64) -> Vec<Signal> {
+        match seen {
+            Observation::Control(message) => match self.way {
+                Way::Server => self.observe_message(message),
+                Way::Lines => self.observe_line(message),
+                Way::Screen => Vec::new(),
+            },
+            Observation::Link { up } => self.observe_link(*up),
+            Observation::Title(title) => self.observe_title(title),
+            Observation::Screen(screen) => self.observe_screen(screen),
+            Observation::StatusFile(file) => {
+                if self.way == Way::Server && file["companion"] == "missing" {
+                    self.way = Way::Screen;
+                }
+                Vec::new()
+            }
+            // What the log has was told by the server before.
+            Observation::Hook { .. }
+            | Observation::LogLine { .. }
+            | Observation::Sent(_)
+            | Observation::Served { .. }
+            | Observation::Reply { .. } => Vec::new(),
+        }
+    }
+
+    fn say(&mut self) -> Vec<Say> {
+        std::mem::take(&mut self.outbox)
+    }
+
+    fn deliver(&mut self, text: &str, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
+        let thread = self.reachable()?;
+        if text.trim().is_empty() {
+            return Err(Refusal::BadRequest("there is nothing in this message".into()));
+        }
+        let began = Step::Expect { what: Expected::TurnBegan, within: BEGINS_WITHIN, retry: None };
+        Ok(vec![Step::Send(protocol::turn_start(thread, text)), began])
+    }
+
+    fn answer(&self, ask: &Ask, reach: &Reach, answer: &Answer, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
+        match reach {
+            Reach::Control { request, suggestions } => {
+                let thread = self.reachable()?;
+                let steer = |text: &str| self.turn.as_ref().map(|turn| protocol::steer(thread, turn, text));
+                asks::answer(ask, answer, request, suggestions, steer)
+            }
+            Reach::Keys => screen::answer(&self.rules, ask, answer, view.screen),
+            Reach::Hook { .. } => Err(Refusal::BadRequest("Codex's hooks are not used".into())),
+        }
+    }
+
+    fn interrupt(&self, _: &View<'_>) -> Vec<Step> {
+        let ends = Step::Expect { what: Expected::Idle, within: ENDS_WITHIN, retry: None };
+        match (self.reachable(), &self.turn, self.runtime) {
+            (Ok(thread), Some(turn), _) => vec![Step::Send(protocol::interrupt(thread, turn)), ends],
+            // In its own terminal the key does the same, also where the turn's name is not known.
+            (_, _, Runtime::Pty) if self.way != Way::Lines => vec![Step::Type(ESCAPE), ends],
+            _ => vec![ends],
+        }
+    }
+
+    fn stop_reply(&mut self, _: &StopReply) -> Option<Value> {
+        None
+    }
+
+    fn start_reply(&self, _: StartSource, _: &str) -> Option<Value> {
+        None
+    }
+
+    fn configure(&mut self, settings: &Configure, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
+        let thread = self.reachable()?;
+        let mut changes = json!({ "threadId": thread });
+        if let Some(model) = &settings.model {
+            changes["model"] = json!(model);
+        }
+        match settings.mode.as_deref() {
+            None => {}
+            Some(mode @ ("plan" | "default")) => {
+                let model = settings.model.as_ref().unwrap_or(&self.model);
+                let own = json!({ "model": model, "reasoning_effort": null, "developer_instructions": null });
+                changes["collaborationMode"] = json!({ "mode": mode, "settings": own });
+            }
+            Some(policy @ ("on-request" | "never")) => changes["approvalPolicy"] = json!(policy),
+            Some(other) => {
+                let why = format!("Codex has no mode {other}; there are plan, default, on-request and never");
+                return Err(Refusal::BadRequest(why));
+            }
+        }
+        Ok(vec![Step::Send(protocol::request("coop-settings", "thread/settings/update", &changes))])
+    }
+}

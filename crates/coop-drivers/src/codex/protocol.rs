@@ -1,0 +1,309 @@
+//! The app-server's protocol: JSON-RPC, in which the server asks too.
+//!
+//! Every client hears of conversations and their status. What happens in one is told to those who began it, have begun a
+//! turn in it, or have joined it by `thread/resume`, which works once it has a turn.
+
+use coop_api::{AskKind, EvidenceSource, FaultReport, TurnOutcome};
+use serde_json::{Value, json};
+
+use super::{Begin, Codex, asks, fault};
+use crate::driver::{Runtime, Say};
+use crate::{Meaning, Signal};
+
+/// Names of our own requests.
+const HELLO: &str = "coop-hello";
+const LOADED: &str = "coop-loaded";
+const READ: &str = "coop-read";
+const LATEST: &str = "coop-latest";
+const THREAD: &str = "coop-thread";
+const JOIN: &str = "coop-join";
+const TURN: &str = "coop-turn";
+/// What comes in many small pieces and is told as a whole at the end.
+const PIECES: [&str; 8] = [
+    "item/agentMessage/delta",
+    "item/plan/delta",
+    "item/reasoning/textDelta",
+    "item/reasoning/summaryTextDelta",
+    "item/commandExecution/outputDelta",
+    "item/fileChange/outputDelta",
+    "item/fileChange/patchUpdated",
+    "turn/diff/updated",
+];
+/// What the server is told of a request that only its first client can answer.
+const NOT_OURS: i64 = -32601;
+
+impl Codex {
+    /// The link came up or is down. What was asked before is asked again by the server once we have joined.
+    pub(super) fn observe_link(&mut self, up: bool) -> Vec<Signal> {
+        self.linked = false;
+        (self.joined, self.joining) = (false, false);
+        self.outbox.clear();
+        let mut signals = Vec::new();
+        if up {
+            self.outbox.push(Say::Message(hello()));
+            if self.on_screen.take_if(|draft| draft.kind != AskKind::Setup).is_some() {
+                let gone = Meaning::AskGone { about: None };
+                signals.push(Signal::new(EvidenceSource::Screen, "the server will tell of it", gone));
+            }
+        }
+        let asked = std::mem::take(&mut self.asking).into_values();
+        let detail = if up { "the link came up anew" } else { "the link is down" };
+        signals.extend(
+            asked.map(|about| Signal::new(EvidenceSource::Control, detail, Meaning::AskGone { about: Some(about) })),
+        );
+        signals
+    }
+
+    pub(super) fn observe_message(&mut self, message: &Value) -> Vec<Signal> {
+        let method = message["method"].as_str();
+        let id = message.get("id").filter(|id| !id.is_null());
+        let params = &message["params"];
+        let detail = method.or_else(|| id.and_then(Value::as_str)).unwrap_or_default().to_owned();
+        let meanings = match (method, id) {
+            (Some(method), Some(id)) => self.requested(method, id, params),
+            (Some(method), None) => self.notified(method, params),
+            (None, Some(id)) => self.replied(id.as_str().unwrap_or_default(), message),
+            (None, None) => Vec::new(),
+        };
+        meanings.into_iter().map(|meaning| Signal::new(EvidenceSource::Control, detail.clone(), meaning)).collect()
+    }
+
+    fn tell(&mut self, id: &str, method: &str, params: &Value) {
+        self.outbox.push(Say::Message(request(id, method, params)));
+    }
+
+    fn replied(&mut self, id: &str, message: &Value) -> Vec<Meaning> {
+        let (result, error) = (&message["result"], &message["error"]);
+        let failed = error.is_object();
+        match id {
+            HELLO if !failed => {
+                self.linked = true;
+                self.outbox.push(Say::Message(json!({ "method": "initialized" })));
+                match (self.runtime, self.begin.clone()) {
+                    (Runtime::Pipe, Begin::Latest { params, .. }) => {
+                        self.tell(LATEST, "thread/list", &json!({ "limit": 1, "cwd": params["cwd"] }));
+                    }
+                    (Runtime::Pipe, Begin::By { method, params }) => self.tell(THREAD, method, &params),
+                    // That was refused before the start.
+                    (Runtime::Pipe, Begin::Picked) => {}
+                    (Runtime::Pty | Runtime::Server, _) => self.tell(LOADED, "thread/loaded/list", &json!({})),
+                }
+                Vec::new()
+            }
+            LOADED => {
+                for thread in result["data"].as_array().into_iter().flatten() {
+                    self.tell(READ, "thread/read", &json!({ "threadId": thread }));
+                }
+                Vec::new()
+            }
+            READ => self.adopt(&result["thread"]),
+            LATEST => {
+                let Begin::Latest { method, mut params } = self.begin.clone() else { return Vec::new() };
+                let method = match result["data"][0]["id"].as_str() {
+                    Some(latest) => {
+                        params["threadId"] = json!(latest);
+                        method
+                    }
+                    None => "thread/start",
+                };
+                self.tell(THREAD, method, &params);
+                Vec::new()
+            }
+            THREAD if failed => vec![Meaning::Blocked(fault::of_reply(error))],
+            THREAD => {
+                let meanings = self.adopt(&result["thread"]);
+                self.joined = true;
+                if let (Some(thread), Some(prompt)) = (&self.thread, &self.prompt) {
+                    let turn = turn_start(thread, prompt);
+                    self.outbox.push(Say::Message(turn));
+                }
+                meanings
+            }
+            JOIN => {
+                (self.joining, self.joined) = (false, self.joined || !failed);
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Takes a conversation for the one the person sees, if it can be that.
+    fn adopt(&mut self, thread: &Value) -> Vec<Meaning> {
+        let Some(id) = thread["id"].as_str() else { return Vec::new() };
+        if thread["ephemeral"] == true || thread["parentThreadId"].is_string() {
+            self.others.insert(id.to_owned());
+            return Vec::new();
+        }
+        let mut meanings = Vec::new();
+        if self.thread.as_deref() != Some(id) {
+            self.thread = Some(id.to_owned());
+            (self.joined, self.joining) = (false, false);
+            self.turn_over();
+            let transcript = thread["path"].as_str().map(str::to_owned);
+            meanings.push(Meaning::Session { id: id.to_owned(), transcript });
+        }
+        // The preview is the first message: of a new conversation, the one of the command line.
+        let is_new = matches!(self.begin, Begin::By { method: "thread/start", .. });
+        if is_new && thread["preview"].as_str().is_some_and(|preview| !preview.is_empty()) {
+            self.prompt = None;
+        }
+        if let Some(model) = thread["model"].as_str() {
+            model.clone_into(&mut self.model);
+        }
+        meanings.extend(self.status(&thread["status"]));
+        meanings
+    }
+
+    fn is_main(&self, params: &Value) -> bool {
+        self.thread.is_some() && params["threadId"].as_str() == self.thread.as_deref()
+    }
+
+    fn notified(&mut self, method: &str, params: &Value) -> Vec<Meaning> {
+        // Whoever cannot be told anything yet is not said to wait; what is so by then is read after the greeting.
+        if !self.linked {
+            return Vec::new();
+        }
+        match method {
+            // Over pipes there is only the one we began.
+            "thread/started" if self.runtime == Runtime::Pty => return self.adopt(&params["thread"]),
+            "thread/status/changed" if !self.is_main(params) => {
+                if let Some(id) = params["threadId"].as_str().filter(|id| !self.others.contains(*id))
+                    && self.runtime == Runtime::Pty
+                {
+                    let params = json!({ "threadId": id });
+                    self.tell(READ, "thread/read", &params);
+                }
+                return Vec::new();
+            }
+            _ if !self.is_main(params) => return Vec::new(),
+            _ => {}
+        }
+        if method.starts_with("turn/") || method.starts_with("item/") {
+            self.joined = true;
+        }
+        if let Some(turn) = params["turnId"].as_str().filter(|_| self.busy && self.turn.is_none()) {
+            self.turn = Some(turn.to_owned());
+        }
+        match method {
+            "thread/status/changed" => self.status(&params["status"]),
+            "turn/started" => {
+                self.turn = params["turn"]["id"].as_str().map(str::to_owned);
+                self.work()
+            }
+            "turn/completed" => self.turn_completed(&params["turn"]),
+            "item/started" => self.item_began(&params["item"]),
+            "item/completed" => self.item_ended(&params["item"]),
+            "thread/tokenUsage/updated" => self.used(params),
+            "serverRequest/resolved" => {
+                let about = self.asking.remove(&params["requestId"].to_string());
+                about.map(|about| Meaning::AskGone { about: Some(about) }).into_iter().collect()
+            }
+            "error" if params["willRetry"] == true => {
+                let fault = fault::of_error(&params["error"]);
+                let retry = fault::attempt(&fault.message);
+                vec![Meaning::Retrying(FaultReport { fault, retry: Some(retry) })]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn work(&mut self) -> Vec<Meaning> {
+        self.busy = true;
+        vec![Meaning::Working { tool: None }]
+    }
+
+    /// Tells that a turn began, unless that was told.
+    pub(super) fn announce(&mut self, prompt: Option<String>) -> Option<Meaning> {
+        self.busy = true;
+        self.prompt = None;
+        (!std::mem::replace(&mut self.announced, true)).then_some(Meaning::TurnBegan { prompt })
+    }
+
+    pub(super) fn turn_over(&mut self) {
+        (self.turn, self.busy, self.announced) = (None, false, false);
+        self.asking.clear();
+    }
+
+    /// The status of the conversation. The end of a turn we have joined is told by the turn itself, and how it went.
+    fn status(&mut self, status: &Value) -> Vec<Meaning> {
+        match status["type"].as_str() {
+            Some("active") => {
+                self.prompt = None;
+                if !self.joined && !self.joining {
+                    self.joining = true;
+                    let params = json!({ "threadId": self.thread, "excludeTurns": true });
+                    self.tell(JOIN, "thread/resume", &params);
+                }
+                if self.busy { Vec::new() } else { self.work() }
+            }
+            Some("idle") if self.joined && self.busy => Vec::new(),
+            // The first message is on its way.
+            Some("idle") if self.prompt.is_some() => Vec::new(),
+            Some("idle") => {
+                let began = self.busy.then(|| self.announce(None)).flatten();
+                self.turn_over();
+                began.into_iter().chain([Meaning::Idle(TurnOutcome::Completed)]).collect()
+            }
+            Some("systemError") if !self.joined => {
+                let began = self.busy.then(|| self.announce(None)).flatten();
+                self.turn_over();
+                began.into_iter().chain([Meaning::Blocked(fault::unknown())]).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn turn_completed(&mut self, turn: &Value) -> Vec<Meaning> {
+        let began = self.announce(None);
+        self.turn_over();
+        let ended = match turn["status"].as_str() {
+            Some("failed") => Meaning::Blocked(fault::of_error(&turn["error"])),
+            Some("interrupted") => Meaning::Idle(TurnOutcome::Interrupted),
+            _ => Meaning::Idle(TurnOutcome::Completed),
+        };
+        began.into_iter().chain([ended]).collect()
+    }
+
+    fn requested(&mut self, method: &str, id: &Value, params: &Value) -> Vec<Meaning> {
+        let Some(draft) = asks::draft(method, id, params) else {
+            // In the terminal the interface answers; over pipes nobody would, and the agent would wait for ever.
+            if self.runtime == Runtime::Pipe {
+                let error = json!({ "code": NOT_OURS, "message": "coop cannot do this" });
+                self.outbox.push(Say::Message(json!({ "id": id, "error": error })));
+            }
+            return Vec::new();
+        };
+        // A sub-agent asks by its own conversation, and waits for a person all the same.
+        let is_known = self.asking.contains_key(&id.to_string());
+        if is_known {
+            return Vec::new();
+        }
+        let about = (draft.tool.clone().unwrap_or_default(), draft.input.clone().unwrap_or_default());
+        self.asking.insert(id.to_string(), about);
+        self.announce(None).into_iter().chain([Meaning::Ask(Box::new(draft))]).collect()
+    }
+}
+
+pub(super) fn hello() -> Value {
+    let client = json!({ "name": "coop", "title": "coop", "version": env!("CARGO_PKG_VERSION") });
+    let abilities = json!({ "experimentalApi": true, "optOutNotificationMethods": PIECES });
+    request(HELLO, "initialize", &json!({ "clientInfo": client, "capabilities": abilities }))
+}
+
+pub(super) fn turn_start(thread: &str, text: &str) -> Value {
+    request(TURN, "turn/start", &json!({ "threadId": thread, "input": [{ "type": "text", "text": text }] }))
+}
+
+/// Returns what tells the turn that is under way something more.
+pub(super) fn steer(thread: &str, turn: &str, text: &str) -> Value {
+    let input = json!([{ "type": "text", "text": text }]);
+    request("coop-steer", "turn/steer", &json!({ "threadId": thread, "expectedTurnId": turn, "input": input }))
+}
+
+pub(super) fn interrupt(thread: &str, turn: &str) -> Value {
+    request("coop-interrupt", "turn/interrupt", &json!({ "threadId": thread, "turnId": turn }))
+}
+
+pub(super) fn request(id: &str, method: &str, params: &Value) -> Value {
+    json!({ "id": id, "method": method, "params": params })
+}

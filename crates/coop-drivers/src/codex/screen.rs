@@ -1,0 +1,125 @@
+//! What the title and the screen show, where its server does not say it, and the keys for that.
+//!
+//! Digits act at once. A denial is the digit of the option that says no, never a letter and never Enter.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use coop_api::{Answer, Ask, AskKind, EvidenceSource, OptionKind, Screen, TurnOutcome};
+
+use super::Codex;
+use super::setup::Way;
+use crate::driver::{Expected, Refusal, Step};
+use crate::rules::{Dialog, Hint, Rules, rows};
+use crate::{AskDraft, Meaning, Reach, Signal};
+
+const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+
+impl Codex {
+    /// The title has a spinner while it works, and loses it when it waits.
+    pub(super) fn observe_title(&mut self, title: &str) -> Vec<Signal> {
+        let Some(works) = self.rules.title_works(title) else { return Vec::new() };
+        let before = std::mem::replace(&mut self.title_works, works);
+        if self.way != Way::Screen {
+            return Vec::new();
+        }
+        let asks = self.on_screen.is_some();
+        let meaning = match (before, works) {
+            (false, true) if !asks => Meaning::TurnBegan { prompt: None },
+            (true, false) if !asks && !title.contains("Action Required") => Meaning::Idle(TurnOutcome::Completed),
+            _ => return Vec::new(),
+        };
+        vec![Signal::new(EvidenceSource::Title, format!("the title is {title:?}"), meaning)]
+    }
+
+    /// Dialogs that come before there is a conversation; and all of them where there is no server.
+    pub(super) fn observe_screen(&mut self, screen: &Screen) -> Vec<Signal> {
+        if self.way == Way::Lines {
+            return Vec::new();
+        }
+        let lines = rows(screen);
+        let told_by_server = |dialog: &Dialog| self.linked && dialog.kind != AskKind::Setup;
+        let found = self.rules.dialog(&lines, Hint::Needed).or_else(|| spaced(&self.rules, &lines));
+        let dialog = found.filter(|dialog| !told_by_server(dialog)).map(|dialog| draft(&dialog));
+        let mut signals = Vec::new();
+        if dialog != self.on_screen {
+            if self.on_screen.take().is_some() {
+                let meaning = Meaning::AskGone { about: None };
+                signals.push(Signal::new(EvidenceSource::Screen, "the dialog is gone", meaning));
+            }
+            if let Some(draft) = dialog {
+                let detail = format!("a dialog: {}", draft.preview);
+                signals.push(Signal::new(EvidenceSource::Screen, detail, Meaning::Ask(Box::new(draft.clone()))));
+                self.on_screen = Some(draft);
+            }
+        }
+        if self.way == Way::Screen && self.on_screen.is_none() {
+            if self.rules.shows_work(&lines) {
+                let meaning = Meaning::Working { tool: None };
+                signals.push(Signal::new(EvidenceSource::Screen, "the screen shows work", meaning));
+            } else if self.rules.shows_prompt(&lines) && screen.modes.bracketed_paste {
+                signals.push(Signal::new(EvidenceSource::Screen, "the screen shows the prompt", Meaning::Quiet));
+            }
+        }
+        signals
+    }
+}
+
+/// Returns a dialog of the set-up whose options stand apart. Nothing is typed into those, so they need not be as certain.
+fn spaced(rules: &Rules, lines: &[String]) -> Option<Dialog> {
+    let dense: Vec<_> = lines.iter().filter(|line| !line.trim().is_empty()).cloned().collect();
+    rules.dialog(&dense, Hint::Needed).filter(|dialog| dialog.kind == AskKind::Setup)
+}
+
+fn draft(dialog: &Dialog) -> AskDraft {
+    let preview = dialog.heading.iter().rev().find(|line| line.ends_with('?')).or(dialog.heading.first());
+    AskDraft {
+        kind: dialog.kind,
+        tool: None,
+        input: None,
+        preview: preview.cloned().unwrap_or_default(),
+        questions: Vec::new(),
+        options: dialog.ask_options(),
+        screen_lines: dialog.heading.clone(),
+        reach: Reach::Keys,
+    }
+}
+
+/// Returns the key for an answer, or why none can be sent.
+pub(super) fn answer(rules: &Rules, ask: &Ask, answer: &Answer, screen: &Screen) -> Result<Vec<Step>, Refusal> {
+    if ask.kind == AskKind::Setup {
+        let why = "Codex writes the answer to this into its configuration; give it in its own terminal (coop attach)";
+        return Err(Refusal::Unsupported(why.into()));
+    }
+    let gone = || Refusal::NoSuchOption("what the agent asked is not on its screen any more".into());
+    let dialog = rules.dialog(&rows(screen), Hint::Needed).ok_or_else(gone)?;
+    let offered = dialog.ask_options();
+    if dialog.kind != ask.kind || dialog.heading != ask.screen_lines || offered != ask.options {
+        return Err(gone());
+    }
+    let others = answer.text.is_some() || answer.input.is_some() || !answer.answers.is_empty();
+    if others || !answer.options.is_empty() {
+        return Err(Refusal::BadRequest("this ask can only be answered by \"accept\" or \"option\"".into()));
+    }
+    let of_kind = |kind: OptionKind| {
+        let mut found = offered.iter().filter(|option| option.kind == kind);
+        match (found.next(), found.next()) {
+            (Some(only), None) => Ok(only),
+            _ => Err(Refusal::NoSuchOption(format!("the screen does not show one option that means {kind:?}"))),
+        }
+    };
+    let option = match (answer.accept, answer.option) {
+        (Some(true), None) if answer.always => of_kind(OptionKind::AllowAlways)?,
+        (Some(true), None) => of_kind(OptionKind::AllowOnce)?,
+        (Some(false), None) => of_kind(OptionKind::Reject)?,
+        (None, Some(number)) => {
+            let at = (number as usize).checked_sub(1);
+            at.and_then(|at| offered.get(at)).ok_or_else(|| {
+                Refusal::NoSuchOption(format!("there is no option {number}; the screen shows {}", offered.len()))
+            })?
+        }
+        _ => return Err(Refusal::BadRequest("give either \"accept\" or \"option\"".into())),
+    };
+    let digit = Bytes::copy_from_slice(option.id.as_bytes());
+    Ok(vec![Step::Type(digit), Step::Expect { what: Expected::AskGone, within: TAKEN_WITHIN, retry: None }])
+}

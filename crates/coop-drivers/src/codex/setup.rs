@@ -1,0 +1,357 @@
+//! How Codex is started: beside its server, as its server, or as it stands.
+
+use serde_json::{Value, json};
+
+use super::protocol;
+use crate::driver::{Companion, Existing, FileToWrite, Launch, Link, Ready, Runtime, Say, Setup, SetupError, Watch};
+
+/// The variable with the folder of its configuration.
+pub(super) const HOME: &str = "CODEX_HOME";
+/// The first version whose server is known to take two clients over a Unix socket.
+const WITH_SERVER: [u32; 2] = [0, 166];
+/// Options that are followed by a value; a word after any other is a sub-command or the first prompt.
+const WITH_VALUE: [&str; 22] = [
+    "-c",
+    "--config",
+    "--enable",
+    "--disable",
+    "--remote",
+    "--remote-auth-token-env",
+    "-i",
+    "--image",
+    "-m",
+    "--model",
+    "--local-provider",
+    "-p",
+    "--profile",
+    "-s",
+    "--sandbox",
+    "-C",
+    "--cd",
+    "--add-dir",
+    "-a",
+    "--ask-for-approval",
+    "-o",
+    "--output-last-message",
+];
+/// Options that its server takes as well, and has to be given.
+const OF_SERVER: [&str; 6] = ["-c", "--config", "--enable", "--disable", "-p", "--profile"];
+/// Sub-commands with the interface of a conversation.
+const CONVERSATIONS: [&str; 2] = ["resume", "fork"];
+/// Sub-commands that do something else.
+const OTHERS: [&str; 23] = [
+    "agents",
+    "review",
+    "login",
+    "logout",
+    "mcp",
+    "plugin",
+    "app-server",
+    "remote-control",
+    "completion",
+    "update",
+    "doctor",
+    "sandbox",
+    "debug",
+    "apply",
+    "a",
+    "queue",
+    "archive",
+    "delete",
+    "unarchive",
+    "cloud",
+    "exec-server",
+    "features",
+    "help",
+];
+
+/// How Codex is heard of and told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By its server.
+    Server,
+    /// By the lines that `exec --json` prints.
+    Lines,
+    /// By its screen.
+    Screen,
+}
+
+/// How a conversation begins.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Begin {
+    /// By this request.
+    By { method: &'static str, params: Value },
+    /// By this request for the latest one in the folder.
+    Latest { method: &'static str, params: Value },
+    /// By a choice that only a person can make.
+    Picked,
+}
+
+/// What a command line means.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Plan {
+    pub(super) way: Way,
+    pub(super) begin: Begin,
+    /// The first message.
+    pub(super) prompt: Option<String>,
+    /// Words that the server is started with too.
+    for_server: Vec<String>,
+    /// Options that have no meaning for a server without an interface.
+    unfit: Option<String>,
+}
+
+/// Reads the command line.
+pub(super) fn plan(launch: &Launch) -> Plan {
+    let mut params = json!({ "cwd": launch.cwd });
+    let mut for_server = Vec::new();
+    let mut words: Vec<&str> = Vec::new();
+    let (mut last, mut lines, mut remote, mut unfit) = (false, false, false, None);
+    let mut rest = launch.split().1.iter().map(String::as_str);
+    while let Some(arg) = rest.next() {
+        if arg == "--" {
+            words.extend(rest.by_ref());
+            break;
+        }
+        let (name, value) = match arg.split_once('=') {
+            Some((name, value)) if arg.starts_with("--") => (name, Some(value)),
+            _ if WITH_VALUE.contains(&arg) => (arg, rest.next()),
+            _ => (arg, None),
+        };
+        if OF_SERVER.contains(&name) {
+            for_server.push(name.to_owned());
+            for_server.extend(value.map(str::to_owned));
+        }
+        match (name, value) {
+            ("-m" | "--model", Some(model)) => params["model"] = json!(model),
+            ("-s" | "--sandbox", Some(mode)) => params["sandbox"] = json!(mode),
+            ("-a" | "--ask-for-approval", Some(policy)) => params["approvalPolicy"] = json!(policy),
+            ("-C" | "--cd", Some(folder)) => params["cwd"] = json!(absolute(&launch.cwd, folder)),
+            ("--dangerously-bypass-approvals-and-sandbox" | "--yolo", None) => {
+                params["approvalPolicy"] = json!("never");
+                params["sandbox"] = json!("danger-full-access");
+            }
+            ("--last", _) => last = true,
+            ("--json" | "--experimental-json", _) => lines = true,
+            ("--remote", _) => remote = true,
+            // Of the interface, or the server's own.
+            ("--no-daemon" | "--no-alt-screen" | "--strict-config" | "--all", _) => {}
+            _ if OF_SERVER.contains(&name) => {}
+            _ if name.starts_with('-') => unfit = unfit.or(Some(name.to_owned())),
+            _ => words.push(arg),
+        }
+    }
+    let sub = words.first().copied().unwrap_or_default();
+    let is_real = version(launch).is_some_and(|version| version >= WITH_SERVER);
+    let way = match sub {
+        "exec" | "e" if lines => Way::Lines,
+        "exec" | "e" => Way::Screen,
+        _ if OTHERS.contains(&sub) || remote || !is_real => Way::Screen,
+        _ => Way::Server,
+    };
+    // `exec` has a `resume` of its own.
+    let words = if matches!(sub, "exec" | "e") { &words[1..] } else { &words[..] };
+    let sub = words.first().copied().unwrap_or_default();
+    let (begin, prompt) = if CONVERSATIONS.contains(&sub) {
+        let named = (!last).then(|| words.get(1)).flatten();
+        let method = if sub == "fork" { "thread/fork" } else { "thread/resume" };
+        let prompt = words.get(if named.is_some() { 2 } else { 1 });
+        match named {
+            Some(id) => {
+                params["threadId"] = json!(id);
+                (Begin::By { method, params }, prompt)
+            }
+            None if last => (Begin::Latest { method, params }, prompt),
+            None => (Begin::Picked, None),
+        }
+    } else {
+        (Begin::By { method: "thread/start", params }, words.first())
+    };
+    Plan { way, begin, prompt: prompt.map(|&text| text.to_owned()), for_server, unfit }
+}
+
+fn absolute(cwd: &str, folder: &str) -> String {
+    if folder.starts_with('/') { folder.to_owned() } else { format!("{cwd}/{folder}") }
+}
+
+/// Returns the version, if the program says that it is Codex: `codex-cli 0.166.0`.
+fn version(launch: &Launch) -> Option<[u32; 2]> {
+    let mut parts = launch.version.as_deref()?.strip_prefix("codex-cli ")?.split('.');
+    let mut number = || parts.next()?.parse().ok();
+    Some([number()?, number()?])
+}
+
+pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
+    let plan = plan(launch);
+    let (env, files) = isolation(launch);
+    let given = launch.command.clone();
+    let setup = match (plan.way, launch.runtime) {
+        (Way::Server, Runtime::Pipe) => over_pipes(launch, &plan)?,
+        (Way::Server, Runtime::Pty | Runtime::Server) => beside_server(launch, &plan),
+        // It would wait for the end of its input.
+        (Way::Lines, _) => {
+            let closed = ["sh", "-c", "exec \"$@\" </dev/null", "sh"].map(str::to_owned);
+            Setup { command: [closed.to_vec(), given].concat(), link: Link::Pipe, ..Setup::default() }
+        }
+        (Way::Screen, Runtime::Pipe) => {
+            let why = "this is not a Codex with an app-server that coop knows; run it without --runtime pipe";
+            return Err(SetupError(why.into()));
+        }
+        (Way::Screen, Runtime::Pty | Runtime::Server) => Setup { command: given, ..Setup::default() },
+    };
+    let companion = setup.companion.map(|companion| Companion { env: env.clone(), ..companion });
+    Ok(Setup { env, files, companion, ..setup })
+}
+
+/// Its interface in the terminal, with the server beside it. The socket is in a folder that is ours alone: there is no
+/// port that another program could take, and the kernel lets nobody else connect.
+fn beside_server(launch: &Launch, plan: &Plan) -> Setup {
+    // One that is started again must not meet the socket of the one before, which may be going.
+    let name: String = launch.session_id.chars().take(8).collect();
+    let path = format!("{}/codex-{name}.sock", launch.folder);
+    let status = format!("{}/codex-{name}", launch.folder);
+    let address = format!("unix://{path}");
+    let (before, after) = launch.split();
+    let after: Vec<_> = after.iter().filter(|arg| *arg != "--no-daemon").cloned().collect();
+    let flag = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+    let own = overrides(launch);
+    let server = flag(&["app-server", "--listen", &address]);
+    let ready = Ready {
+        socket: path.clone(),
+        missing: format!("{status}/server.json"),
+        // A daemon of its own would outlive us.
+        instead: [before, &flag(&["--no-daemon"]), &own, &after].concat(),
+    };
+    Setup {
+        command: [before, &flag(&["--remote", &address]), &own, &after].concat(),
+        companion: Some(Companion {
+            command: [before, &own, &plan.for_server, &server].concat(),
+            env: Vec::new(),
+            ready: Some(ready),
+        }),
+        link: Link::Socket { path },
+        watch: vec![Watch::Status { folder: status }],
+        ..Setup::default()
+    }
+}
+
+/// Its server alone.
+fn over_pipes(launch: &Launch, plan: &Plan) -> Result<Setup, SetupError> {
+    if let Some(option) = &plan.unfit {
+        return Err(SetupError(format!("coop cannot pass {option} on to Codex with --runtime pipe")));
+    }
+    if plan.begin == Begin::Picked {
+        return Err(SetupError("name the conversation to go on with, or say --last".into()));
+    }
+    let (before, _) = launch.split();
+    Ok(Setup {
+        command: [before, &overrides(launch), &plan.for_server, &["app-server".to_owned()]].concat(),
+        link: Link::Pipe,
+        opening: vec![Say::Message(protocol::hello())],
+        ..Setup::default()
+    })
+}
+
+/// Returns the caller's settings as options, each by its path.
+fn overrides(launch: &Launch) -> Vec<String> {
+    let mut options = Vec::new();
+    if let Some(settings) = &launch.settings {
+        flatten(settings, "", &mut options);
+    }
+    options
+}
+
+fn flatten(value: &Value, path: &str, options: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                flatten(value, &path, options);
+            }
+        }
+        // Text, numbers and lists of them are written the same in TOML.
+        _ => options.extend(["-c".to_owned(), format!("{path}={value}")]),
+    }
+}
+
+/// Returns what gives it a configuration of its own, by which no dialog comes up.
+fn isolation(launch: &Launch) -> (Vec<(String, String)>, Vec<FileToWrite>) {
+    let Some(folder) = &launch.isolated else { return (Vec::new(), Vec::new()) };
+    let project = json!(launch.cwd);
+    let content = format!(
+        "check_for_update_on_startup = false\n\
+         analytics.enabled = false\n\
+         notice.model_migrations = {{ \"gpt-5.5\" = \"gpt-6-sol\" }}\n\
+         tui = {{ screen_reader_detection_done = true, show_tooltips = false }}\n\
+         projects = {{ {project} = {{ trust_level = \"trusted\" }} }}\n"
+    );
+    let file = FileToWrite { path: format!("{folder}/config.toml"), content, existing: Existing::Replaced };
+    (vec![(HOME.to_owned(), folder.clone())], vec![file])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launch(line: &str, runtime: Runtime) -> Launch {
+        Launch {
+            runtime,
+            command: line.split_whitespace().map(str::to_owned).collect(),
+            cwd: "/home/dev/p".into(),
+            folder: "/run/f".into(),
+            session_id: "S".into(),
+            version: Some("codex-cli 0.166.0".into()),
+            ..Launch::default()
+        }
+    }
+
+    #[test]
+    fn the_interface_runs_beside_its_server_and_never_starts_a_daemon() {
+        let setup = setup(&launch("codex --no-daemon -c a=1 -m x fix", Runtime::Pty)).expect("a set-up");
+        assert_eq!(setup.command.join(" "), "codex --remote unix:///run/f/codex-S.sock -c a=1 -m x fix");
+        let companion = setup.companion.expect("a server");
+        assert_eq!(companion.command.join(" "), "codex -c a=1 app-server --listen unix:///run/f/codex-S.sock");
+        let instead = companion.ready.expect("a socket").instead;
+        assert_eq!(instead.join(" "), "codex --no-daemon -c a=1 -m x fix");
+    }
+
+    #[test]
+    fn what_is_no_codex_or_no_conversation_is_run_as_it_stands() {
+        let mut other = launch("codex", Runtime::Pty);
+        for version in [None, Some("codex was given [--version]"), Some("codex-cli 0.99.0")] {
+            other.version = version.map(str::to_owned);
+            let setup = setup(&other).expect("a set-up");
+            assert_eq!((setup.command, setup.companion, setup.link), (vec!["codex".to_owned()], None, Link::None));
+        }
+        for line in ["codex login", "codex --remote ws://h:1", "codex mcp list", "codex exec hi"] {
+            let setup = setup(&launch(line, Runtime::Pty)).expect("a set-up");
+            assert_eq!((setup.command.join(" ").as_str(), setup.companion), (line, None));
+        }
+    }
+
+    #[test]
+    fn a_command_line_says_how_the_conversation_begins() {
+        let begins = |line: &str| {
+            let plan = plan(&launch(line, Runtime::Pipe));
+            match plan.begin {
+                Begin::By { method, params } => format!("{method} {params} {:?}", plan.prompt),
+                Begin::Latest { method, params } => format!("latest {method} {params} {:?}", plan.prompt),
+                Begin::Picked => "picked".to_owned(),
+            }
+        };
+        insta::assert_snapshot!(begins("codex -m x -s read-only -a never -C sub go"), @r#"thread/start {"approvalPolicy":"never","cwd":"/home/dev/p/sub","model":"x","sandbox":"read-only"} Some("go")"#);
+        insta::assert_snapshot!(begins("codex resume --last on"), @r#"latest thread/resume {"cwd":"/home/dev/p"} Some("on")"#);
+        insta::assert_snapshot!(begins("codex fork T"), @r#"thread/fork {"cwd":"/home/dev/p","threadId":"T"} None"#);
+        insta::assert_snapshot!(begins("codex fork --last"), @r#"latest thread/fork {"cwd":"/home/dev/p"} None"#);
+        for line in ["codex --search", "codex resume", "codex login"] {
+            assert!(setup(&launch(line, Runtime::Pipe)).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn settings_become_options() {
+        let mut launch = launch("codex", Runtime::Pipe);
+        launch.settings = Some(json!({ "model": "x", "tools": { "web": true, "hosts": ["a"] } }));
+        let command = setup(&launch).expect("a set-up").command.join(" ");
+        assert_eq!(command, r#"codex -c model="x" -c tools.hosts=["a"] -c tools.web=true app-server"#);
+    }
+}

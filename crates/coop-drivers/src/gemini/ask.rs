@@ -1,0 +1,250 @@
+//! What it asks on its screen, and the keys that answer.
+//!
+//! A digit chooses an option at once. In a list of questions the digit only goes on to the next, and the last page waits for
+//! Enter, as own words do; so before each key the screen has to show what it is meant for.
+
+use bytes::Bytes;
+use coop_api::{Answer, Ask, AskKind, AskOption, EvidenceSource, OptionKind, Question, QuestionAnswer, Screen};
+use serde_json::Value;
+
+use super::Gemini;
+use super::input::{AFTER_PASTE, short_form};
+use crate::driver::{OnScreen, Refusal, Step};
+use crate::keys::{self, ENTER, ESCAPE, is_blank, numbered, of_kind, paste, plain, shown, taken};
+use crate::questions::{given, pick, question};
+use crate::rules::{Dialog, Hint, Rules, rows};
+use crate::{AskDraft, Meaning, Signal};
+
+/// What stands above its questions, and above a plan.
+const QUESTIONS: &str = "Answer Questions";
+const PLAN: &str = "Ready to start implementation?";
+/// How much of a text has to be seen.
+const SEEN: usize = 40;
+/// What stands below the options if several can be chosen.
+const ALL: &str = "All of the above";
+const DOWN: &[u8] = b"\x1b[B";
+/// How long a preview is, in characters.
+const PREVIEW: usize = 200;
+
+/// What a hook told that it will ask.
+#[derive(Clone, Debug)]
+pub(super) struct Notified {
+    tool: String,
+    input: Value,
+    preview: Option<String>,
+    /// What the dialog will show of it.
+    shown: Option<String>,
+    detail: String,
+}
+
+impl Notified {
+    pub(super) fn new(tool: &str, input: &Value, details: &Value) -> Self {
+        let first = |keys: &[&str]| {
+            let text = keys.iter().find_map(|key| details[*key].as_str())?;
+            Some(text.trim().lines().next().unwrap_or_default().chars().take(PREVIEW).collect::<String>())
+        };
+        Self {
+            tool: tool.to_owned(),
+            input: input.clone(),
+            preview: first(&["command", "filePath", "prompt", "toolName"]),
+            shown: first(&["command", "fileName", "prompt", "toolName"]),
+            detail: format!("Notification ToolPermission {}", details["type"].as_str().unwrap_or_default()),
+        }
+    }
+
+    /// Tells whether a dialog is the one that was told of: there may be several, one after another.
+    fn fits(&self, dialog: &AskDraft) -> bool {
+        let shown = self.shown.as_deref().map(clipped).unwrap_or_default();
+        let is_question = (self.tool == "ask_user") == (dialog.kind == AskKind::Question);
+        is_question && dialog.screen_lines.iter().any(|line| line.contains(&shown))
+    }
+}
+
+impl Gemini {
+    /// Returns what a dialog on the screen says. What a hook told of it is its own words; the screen has the options.
+    pub(super) fn dialog_seen(&mut self, dialog: &Dialog) -> Vec<Signal> {
+        let seen = keys::draft(dialog);
+        let is_asked = self
+            .asked
+            .as_ref()
+            .is_some_and(|asked| asked.screen_lines == seen.screen_lines && asked.options == seen.options);
+        let notified = self.notified.take_if(|notified| !is_asked && notified.fits(&seen));
+        // A person may turn the pages of a question: it is the same one.
+        let goes_on = self.asked.as_ref().is_some_and(|asked| asked.tool.is_some()) && notified.is_none();
+        if is_asked || goes_on {
+            return Vec::new();
+        }
+        let mut signals = self.ask_over(EvidenceSource::Screen, "another dialog is on the screen");
+        let (source, detail, draft) = match notified {
+            Some(notified) => (EvidenceSource::Hook, notified.detail.clone(), merged(seen, notified)),
+            None => (EvidenceSource::Screen, format!("a dialog: {}", seen.preview), seen),
+        };
+        self.asked = Some(draft.clone());
+        signals.push(Signal::new(source, detail, Meaning::Ask(Box::new(draft))));
+        signals
+    }
+}
+
+fn merged(seen: AskDraft, notified: Notified) -> AskDraft {
+    let asked = notified.input["questions"].as_array().into_iter().flatten();
+    let questions: Vec<_> = match seen.kind {
+        AskKind::Question => asked.filter_map(question).collect(),
+        AskKind::Permission | AskKind::Plan | AskKind::Setup => Vec::new(),
+    };
+    let first = questions.first().map(|question| question.question.clone());
+    AskDraft {
+        preview: first.or(notified.preview).unwrap_or(seen.preview),
+        tool: Some(notified.tool),
+        input: Some(notified.input),
+        questions,
+        ..seen
+    }
+}
+
+/// Tells whether what an ask was opened with is on a screen, word for word.
+pub(super) fn is_asked(rules: &Rules, ask: &Ask, screen: &Screen) -> bool {
+    rules.dialog(&rows(screen), Hint::Needed).is_some_and(|dialog| {
+        dialog.kind == ask.kind && dialog.heading == ask.screen_lines && dialog.ask_options() == ask.options
+    })
+}
+
+/// Returns the keys for an answer, or why none can be sent.
+pub(super) fn answer(rules: &Rules, ask: &Ask, answer: &Answer, screen: &Screen) -> Result<Vec<Step>, Refusal> {
+    if !is_asked(rules, ask, screen) {
+        return Err(Refusal::NoSuchOption("what the agent asked is not on its screen any more".into()));
+    }
+    if answer.input.is_some() {
+        return Err(Refusal::BadRequest("this ask can only be answered by keys; its input cannot be changed".into()));
+    }
+    let mut steps = match (ask.kind, answer.accept, &answer.text) {
+        (AskKind::Question, Some(false), _) => vec![Step::Type(ESCAPE)],
+        (AskKind::Question, None, _) => answer_questions(ask, answer)?,
+        // A plan is sent back with what is to be changed, or declined.
+        (AskKind::Plan, Some(false) | None, Some(text)) if answer.option.is_none() => words(text, PLAN)?,
+        _ => vec![Step::Type(choose(&ask.options, answer)?)],
+    };
+    // What was drawn this moment may be another in the next.
+    steps.insert(0, shown(OnScreen::Asked(Box::new(ask.clone()))));
+    steps.push(taken());
+    Ok(steps)
+}
+
+/// Returns the key for an answer to anything but a question.
+fn choose(offered: &[AskOption], answer: &Answer) -> Result<Bytes, Refusal> {
+    if !answer.answers.is_empty() || !answer.options.is_empty() {
+        return Err(Refusal::BadRequest("\"answers\" and \"options\" are for questions; give \"accept\"".into()));
+    }
+    let has_words = answer.text.as_deref().is_some_and(|text| !is_blank(text));
+    let option = match (answer.accept, answer.option) {
+        _ if has_words => {
+            let why = "this dialog takes no words: answer without \"text\", and say it in a message";
+            return Err(Refusal::BadRequest(why.into()));
+        }
+        (Some(_), Some(_)) => return Err(Refusal::BadRequest("give either \"accept\" or \"option\"".into())),
+        (None, Some(number)) => numbered(offered, number)?,
+        (Some(true), None) if answer.always => of_kind(offered, OptionKind::AllowAlways)?,
+        (Some(true), None) => of_kind(offered, OptionKind::AllowOnce)?,
+        (Some(false), None) if offered.iter().all(|option| option.kind != OptionKind::Reject) => return Ok(ESCAPE),
+        (Some(false), None) => of_kind(offered, OptionKind::Reject)?,
+        (None, None) => return Err(Refusal::BadRequest("give \"accept\" or \"option\"".into())),
+    };
+    Ok(Bytes::copy_from_slice(option.id.as_bytes()))
+}
+
+fn answer_questions(ask: &Ask, answer: &Answer) -> Result<Vec<Step>, Refusal> {
+    // Without hooks all that is known is the page on the screen.
+    let on_screen =
+        [Question { question: ask.preview.clone(), header: None, multi_select: false, options: ask.options.clone() }];
+    let questions = if ask.questions.is_empty() { &on_screen[..] } else { &ask.questions };
+    let given = given(answer, questions.len())?;
+    let mut steps = Vec::new();
+    for (number, (question, given)) in questions.iter().zip(&given).enumerate() {
+        let offered = (number == 0).then_some(&ask.options[..]);
+        steps.extend(answer_one(question, given, offered)?);
+    }
+    if questions.len() > 1 {
+        let answered = questions.iter().zip(&given).map(|(question, given)| {
+            let label = given.option.and_then(|number| pick(&question.options, number).ok());
+            let header = question.header.as_deref().unwrap_or_default();
+            format!("{header} → {}", label.map_or("", |option| option.label.as_str())).trim_end().to_owned()
+        });
+        let rows = std::iter::once("Review your answers:".to_owned()).chain(answered).collect();
+        steps.extend([see(rows, QUESTIONS), Step::Type(ENTER)]);
+    }
+    Ok(steps)
+}
+
+/// Returns the keys for one question. The first is on the screen with these options; the others have to be waited for.
+fn answer_one(
+    question: &Question,
+    given: &QuestionAnswer,
+    offered: Option<&[AskOption]>,
+) -> Result<Vec<Step>, Refusal> {
+    let numbers: Vec<_> = given.option.into_iter().chain(given.options.iter().copied()).collect();
+    let mut steps = Vec::new();
+    if offered.is_none() {
+        steps.push(see(vec![clipped(&question.question)], QUESTIONS));
+    }
+    match (&numbers[..], &given.text) {
+        ([], Some(text)) if !question.multi_select => steps.extend(words(text, QUESTIONS)?),
+        ([number], None) if !question.multi_select => {
+            steps.extend([see(vec![row(question, *number, "", offered)?], QUESTIONS), press(*number)]);
+        }
+        ([_, ..], None) if question.multi_select => {
+            for number in &numbers {
+                let unchosen = row(question, *number, "[ ] ", offered)?;
+                let chosen = unchosen.replacen("[ ]", "[x]", 1);
+                steps.extend([see(vec![unchosen], QUESTIONS), press(*number), see(vec![chosen], QUESTIONS)]);
+            }
+            // Below the options are all of them, own words, and what ends the choice, which has no number.
+            let options = question.options.iter().take_while(|option| option.label != ALL).count();
+            let below = 1 + usize::from(options > 1);
+            let last = numbers.last().map_or(0, |number| *number as usize - 1);
+            let down = DOWN.repeat((options + below).saturating_sub(last));
+            steps.extend([Step::Type(down.into()), see(vec!["● Done".to_owned()], QUESTIONS), Step::Type(ENTER)]);
+        }
+        ([], None) => {
+            return Err(Refusal::BadRequest(format!("{:?} needs an \"option\" or a \"text\"", question.question)));
+        }
+        ([_, _, ..], _) if !question.multi_select => {
+            return Err(Refusal::BadRequest(format!("{:?} takes one option", question.question)));
+        }
+        _ => return Err(Refusal::BadRequest("give either options or a \"text\"".into())),
+    }
+    Ok(steps)
+}
+
+/// Returns how an option stands on the screen. One of the page that is there has to be there.
+fn row(question: &Question, number: u32, mark: &str, offered: Option<&[AskOption]>) -> Result<String, Refusal> {
+    let label = &pick(&question.options, number)?.label;
+    let is_it = |option: &AskOption| {
+        option.id == number.to_string() && option.label.split_whitespace().eq(label.split_whitespace())
+    };
+    if offered.is_some_and(|offered| !offered.iter().any(is_it)) {
+        return Err(Refusal::NoSuchOption(format!("the screen does not show option {number}, {label:?}")));
+    }
+    Ok(format!("{number}. {mark}{label}"))
+}
+
+/// Returns the keys for own words. They open the field for them by themselves, but a single digit would choose.
+fn words(text: &str, below: &str) -> Result<Vec<Step>, Refusal> {
+    let typed = plain(text).trim().to_owned();
+    let last = typed.lines().last().unwrap_or_default();
+    if typed.is_empty() || typed.chars().all(|c| c.is_ascii_digit()) {
+        return Err(Refusal::BadRequest("the text needs a word in it: a number would choose an option".into()));
+    }
+    let seen = short_form(&typed).unwrap_or_else(|| clipped(last));
+    Ok(vec![Step::Type(paste(&typed)), Step::Pause(AFTER_PASTE), see(vec![seen], below), Step::Type(ENTER)])
+}
+
+fn see(rows: Vec<String>, below: &str) -> Step {
+    shown(OnScreen::Rows { rows, below: below.to_owned() })
+}
+
+fn press(number: u32) -> Step {
+    Step::Type(number.to_string().into())
+}
+
+fn clipped(text: &str) -> String {
+    text.trim().lines().next().unwrap_or_default().chars().take(SEEN).collect::<String>().trim().to_owned()
+}

@@ -1,0 +1,340 @@
+//! Gemini CLI, measured with 0.61.0.
+//!
+//! In its terminal interface hooks report what happens, where it can be given any (see `setup`); the title says whether it
+//! works, waits or is ready; its log has what was said, and every cancelled or failed request. No hook can allow what it
+//! asks: one before a tool can only forbid it, and holds back the dialog meanwhile. So asks are answered by keys.
+
+mod ask;
+mod content;
+mod hooks;
+mod input;
+mod log;
+mod setup;
+
+use std::collections::HashSet;
+
+use coop_api::{Answer, Ask, AskKind, Capability, Configure, EvidenceSource, Screen, TurnOutcome};
+use serde_json::{Value, json};
+
+use self::ask::Notified;
+use self::content::Calls;
+use crate::driver::{
+    Driver, Heeds, Launch, Observation, OnScreen, Refusal, Runtime, Setup, SetupError, Step, StopReply, View,
+};
+use crate::registry::Known;
+use crate::rules::{Dialog, Hint, Rules, TitleSays, rows, shows_rows};
+use crate::{AskDraft, Meaning, Reach, Signal, StartSource, acp, keys};
+
+/// What can be done with it; the first two only by hooks.
+const CAPABILITIES: [Capability; 10] = [
+    Capability::StopGate,
+    Capability::StartContext,
+    Capability::Nudge,
+    Capability::Permission,
+    Capability::Plan,
+    Capability::Question,
+    Capability::Interrupt,
+    Capability::Usage,
+    Capability::Transcript,
+    Capability::Resume,
+];
+
+pub(crate) const KNOWN: Known = Known {
+    name: "gemini",
+    programs: &["gemini"],
+    package: "@google/gemini-cli",
+    tested: ("0.61.0", "0.61.0"),
+    runtimes: &[Runtime::Pty, Runtime::Pipe],
+    variables: &[setup::HOME, setup::API_KEY, "GOOGLE_API_KEY", setup::SYSTEM_DEFAULTS, setup::SYSTEM_SETTINGS],
+    keys: &[setup::API_KEY, "GOOGLE_API_KEY"],
+    logins: &[".gemini/oauth_creds.json"],
+    asks_version: false,
+    rules: include_str!("../../rules/gemini.toml"),
+    reads: setup::reads,
+    new: |rules, launch| match launch.runtime {
+        Runtime::Pty | Runtime::Server => Box::new(Gemini::new(rules, launch)),
+        // There it speaks the Agent Client Protocol.
+        Runtime::Pipe => acp::driver(launch, &["--acp"]),
+    },
+};
+
+/// What coop knows of Gemini CLI, and what it remembers of one that runs.
+#[derive(Debug)]
+pub(crate) struct Gemini {
+    rules: Rules,
+    expects_hooks: bool,
+    /// Whether a hook will say for sure that it has begun.
+    waits_for_hook: bool,
+    /// Whether it goes on with an earlier conversation, which takes a while after the start.
+    resumes: bool,
+    /// Whether a first prompt was given on the command line.
+    has_prompt: bool,
+    /// Whether any hook was heard; without them the log has to do.
+    hooked: bool,
+    /// Whether its conversation is there.
+    started: bool,
+    /// Whether its input is on the screen, and its terminal takes pastes.
+    ready: bool,
+    /// Whether it was told to be idle for the first time.
+    begun: bool,
+    /// Whether its titles say anything; they can be switched off.
+    titled: bool,
+    title: Option<TitleSays>,
+    /// When the title was seen last to say that it is ready.
+    ready_at: u64,
+    /// Whether a turn is under way.
+    busy: bool,
+    /// When the last turn began or ended, by the agent's own clock; what is older says nothing about now.
+    settled_at: u64,
+    /// When work was seen last in the turn. A title that says it is ready before any is that of the turn before.
+    worked_at: Option<u64>,
+    /// What it told that it will ask.
+    notified: Option<Notified>,
+    /// What it asks, and whether a hook has told of it.
+    asked: Option<AskDraft>,
+    /// A dialog on the screen that belongs to a turn of which the log has not told yet.
+    early: Option<Dialog>,
+    /// The set-up dialog on the screen.
+    set_up: Option<AskDraft>,
+    calls: Calls,
+    /// Messages that were told already.
+    told: HashSet<String>,
+    /// Whether the log repeats what was there before.
+    repeating: bool,
+    /// What it was sent back with when it wanted to end its turn.
+    sent_back: Option<String>,
+    last_prompt: String,
+}
+
+impl Gemini {
+    /// Returns a driver for one that is about to be launched.
+    fn new(rules: Rules, launch: &Launch) -> Self {
+        let expects_hooks = setup::expects_hooks(launch);
+        Self {
+            rules,
+            expects_hooks,
+            waits_for_hook: expects_hooks && launch.isolated.is_some(),
+            resumes: setup::resumes(launch),
+            has_prompt: setup::has_prompt(launch),
+            hooked: false,
+            // Without hooks and log nothing will say so.
+            started: !expects_hooks && setup::session_id(launch).is_none(),
+            ready: false,
+            begun: false,
+            titled: false,
+            title: None,
+            ready_at: 0,
+            busy: false,
+            settled_at: 0,
+            worked_at: None,
+            notified: None,
+            asked: None,
+            early: None,
+            set_up: None,
+            calls: Calls::default(),
+            told: HashSet::new(),
+            repeating: false,
+            sent_back: None,
+            last_prompt: String::new(),
+        }
+    }
+
+    fn begin_turn(&mut self, at: u64, prompt: &str) {
+        self.busy = true;
+        self.begun = true;
+        self.has_prompt = false;
+        self.settled_at = at;
+        self.worked_at = self.worked_at.filter(|worked| *worked >= at);
+        self.notified = None;
+        self.asked = None;
+        prompt.clone_into(&mut self.last_prompt);
+    }
+
+    fn end_turn(&mut self) {
+        self.busy = false;
+        self.notified = None;
+    }
+
+    fn observe_title(&mut self, title: &str, at: u64) -> Vec<Signal> {
+        let title = title.trim();
+        let detail = format!("the title is {title:?}");
+        self.title = self.rules.title(title);
+        self.titled |= self.title.is_some();
+        match self.title {
+            Some(TitleSays::Working) => {
+                self.worked_at = Some(at);
+                let mut signals = self.ask_over(EvidenceSource::Title, &detail);
+                signals.push(Signal::new(EvidenceSource::Title, detail, Meaning::Working { tool: None }));
+                signals
+            }
+            Some(TitleSays::Waiting) => {
+                self.worked_at = Some(at);
+                Vec::new()
+            }
+            Some(TitleSays::Idle) | None => Vec::new(),
+        }
+    }
+
+    fn observe_screen(&mut self, screen: &Screen, at: u64) -> Vec<Signal> {
+        let lines = rows(screen);
+        self.ready = screen.modes.bracketed_paste && input::input(&lines).is_some();
+        let mut signals = self.observe_dialog(&lines);
+        if self.title == Some(TitleSays::Idle) {
+            self.ready_at = at;
+            signals.extend(self.settle());
+        }
+        if !self.titled && self.asked.is_none() && self.set_up.is_none() {
+            let signal = |detail, meaning| Signal::new(EvidenceSource::Screen, detail, meaning);
+            if self.rules.shows_work(&lines) {
+                signals.push(signal("the screen shows work", Meaning::Working { tool: None }));
+            } else if self.rules.shows_prompt(&lines) && self.ready {
+                signals.push(signal("the screen shows the prompt", Meaning::Quiet));
+            }
+        }
+        signals.extend(self.begin_idle());
+        signals
+    }
+
+    /// Looks for a dialog. But for those of the set-up, which come before, the title has to say that it waits.
+    fn observe_dialog(&mut self, lines: &[String]) -> Vec<Signal> {
+        let dialog = self.rules.dialog(lines, Hint::Needed);
+        let (set_up, asked) = match dialog {
+            Some(dialog) if dialog.kind == AskKind::Setup => (Some(keys::draft(&dialog)), None),
+            Some(dialog) if !self.titled || self.title == Some(TitleSays::Waiting) => (None, Some(dialog)),
+            Some(_) | None => (None, None),
+        };
+        let mut signals = Vec::new();
+        let gone = || Signal::new(EvidenceSource::Screen, "the dialog is gone", Meaning::AskGone { about: None });
+        if set_up != self.set_up {
+            signals.extend(self.set_up.take().map(|_| gone()));
+            if let Some(draft) = set_up {
+                let detail = format!("a dialog: {}", draft.preview);
+                signals.push(Signal::new(EvidenceSource::Screen, detail, Meaning::Ask(Box::new(draft.clone()))));
+                self.set_up = Some(draft);
+            }
+        }
+        // Without hooks the log tells that a turn began, and may be read late.
+        let is_early = self.started && !self.busy && !self.hooked;
+        self.early = asked.clone().filter(|_| is_early);
+        match asked {
+            Some(_) if is_early => {}
+            Some(dialog) => signals.extend(self.dialog_seen(&dialog)),
+            None if !self.titled && self.asked.take().is_some() => signals.push(gone()),
+            None => {}
+        }
+        signals
+    }
+
+    /// Says that the turn is over, if the title has said so after there was work in it.
+    fn settle(&mut self) -> Vec<Signal> {
+        let detail = "the title says that it is ready";
+        let idle = |outcome| Signal::new(EvidenceSource::Title, detail, Meaning::Idle(outcome));
+        let mut signals = self.ask_over(EvidenceSource::Title, detail);
+        if !signals.is_empty() {
+            // A request whose dialog is declined is cancelled.
+            self.end_turn();
+            signals.push(idle(TurnOutcome::Interrupted));
+        } else if self.busy && self.worked_at.is_some_and(|at| at <= self.ready_at) {
+            self.end_turn();
+            signals.push(idle(TurnOutcome::Completed));
+        }
+        signals
+    }
+
+    /// Says that what it asked is settled, if it asked anything.
+    fn ask_over(&mut self, source: EvidenceSource, detail: &str) -> Vec<Signal> {
+        let gone = |_| Signal::new(source, detail, Meaning::AskGone { about: None });
+        self.asked.take().map(gone).into_iter().collect()
+    }
+
+    /// Says that the agent is idle for the first time: its conversation is there, and it takes what is typed. The title
+    /// alone says so too early, and beside a set-up dialog.
+    fn begin_idle(&mut self) -> Option<Signal> {
+        let is_ready = self.ready && (self.title == Some(TitleSays::Idle) || !self.titled);
+        if self.begun || !self.started || !is_ready || self.set_up.is_some() || self.busy || self.has_prompt {
+            return None;
+        }
+        self.begun = true;
+        let detail = "its conversation is there, its title says that it is ready, and its input takes pastes";
+        Some(Signal::new(EvidenceSource::Title, detail, Meaning::Idle(TurnOutcome::Completed)))
+    }
+}
+
+impl Driver for Gemini {
+    fn capabilities(&self) -> &'static [Capability] {
+        if self.expects_hooks { &CAPABILITIES } else { &CAPABILITIES[2..] }
+    }
+
+    fn heeds(&self) -> Heeds {
+        Heeds { resume: true, ..Heeds::default() }
+    }
+
+    fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {
+        setup::setup(launch)
+    }
+
+    fn observe(&mut self, seen: &Observation<'_>, at: u64) -> Vec<Signal> {
+        match seen {
+            Observation::Hook { event, payload } => self.observe_hook(event, payload, at),
+            Observation::LogLine { line, past } => self.observe_log(line, *past, at),
+            Observation::Title(title) => self.observe_title(title, at),
+            Observation::Screen(screen) => self.observe_screen(screen, at),
+            Observation::StatusFile(_)
+            | Observation::Control(_)
+            | Observation::Reply { .. }
+            | Observation::Sent(_)
+            | Observation::Served { .. }
+            | Observation::Link { .. } => Vec::new(),
+        }
+    }
+
+    fn deliver(&mut self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
+        input::deliver(text, view.screen, &self.last_prompt)
+    }
+
+    fn answer(&self, ask: &Ask, _: &Reach, answer: &Answer, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
+        ask::answer(&self.rules, ask, answer, view.screen)
+    }
+
+    fn interrupt(&self, _: &View<'_>) -> Vec<Step> {
+        keys::interrupt()
+    }
+
+    fn stop_reply(&mut self, reply: &StopReply) -> Option<Value> {
+        match reply {
+            StopReply::Allow => None,
+            StopReply::Block(reason) => {
+                self.sent_back = Some(reason.clone());
+                Some(json!({ "decision": "block", "reason": reason }))
+            }
+        }
+    }
+
+    /// Hooks of the project have a say in it too; the title tells, unless it is switched off.
+    fn ends_on_stop(&self) -> bool {
+        !self.titled
+    }
+
+    fn start_reply(&self, _: StartSource, context: &str) -> Option<Value> {
+        let output = json!({ "hookEventName": "SessionStart", "additionalContext": context });
+        Some(json!({ "hookSpecificOutput": output }))
+    }
+
+    fn shows(&self, what: &OnScreen, screen: &Screen) -> bool {
+        let typed = || input::input(&rows(screen));
+        match what {
+            OnScreen::InputEmpty => typed().is_some_and(|typed| typed.is_empty()),
+            OnScreen::InputFilled => typed().is_some_and(|typed| !typed.is_empty()),
+            OnScreen::InputHolds(text) => typed().is_some_and(|typed| input::holds(&typed, text)),
+            OnScreen::Asked(ask) => ask::is_asked(&self.rules, ask, screen),
+            OnScreen::Rows { rows, below } => shows_rows(screen, rows, below),
+            // Nothing of its waits for these.
+            OnScreen::Marked { .. } | OnScreen::Ticked { .. } => false,
+        }
+    }
+
+    fn configure(&mut self, _: &Configure, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
+        let why = "its mode and model cannot be set from outside; in its terminal use /model or the keys";
+        Err(Refusal::Unsupported(why.into()))
+    }
+}

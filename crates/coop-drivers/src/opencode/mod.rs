@@ -1,0 +1,307 @@
+//! OpenCode, measured with 1.18.33.
+//!
+//! It has a server, also behind its terminal interface, and the server says and takes everything: states, asks, messages.
+//! So nothing is ever typed. A stream of events tells what happens; when it breaks and comes back, all that is known is
+//! read anew. Conversations are called sessions there; one that a sub-agent works in is the child of another.
+
+mod answer;
+mod content;
+mod deliver;
+mod events;
+mod fault;
+mod ids;
+mod reread;
+mod setup;
+
+use std::collections::{HashMap, HashSet};
+
+use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, Role, Screen, TurnOutcome};
+use serde_json::Value;
+
+use self::reread::Reread;
+use self::setup::{Begin, Program, Words};
+use crate::driver::{
+    Driver, Expected, Launch, Observation, Refusal, Runtime, Say, Setup, SetupError, Step, StopReply, View,
+};
+use crate::registry::Known;
+use crate::rules::{Rules, rows};
+use crate::{Meaning, Reach, Signal, StartSource};
+
+const CAPABILITIES: [Capability; 7] = [
+    Capability::Nudge,
+    Capability::Permission,
+    Capability::Question,
+    Capability::Interrupt,
+    Capability::Usage,
+    Capability::Cost,
+    Capability::Resume,
+];
+
+pub(crate) const KNOWN: Known = Known {
+    name: "opencode",
+    programs: &["opencode"],
+    package: "opencode-ai",
+    tested: ("1.18.33", "1.18.33"),
+    runtimes: &[Runtime::Pty, Runtime::Server],
+    variables: &[setup::PASSWORD, setup::USERNAME, setup::CONFIG],
+    asks_version: false,
+    keys: &[],
+    logins: &[".local/share/opencode/auth.json"],
+    rules: include_str!("../../rules/opencode.toml"),
+    reads: |_| Vec::new(),
+    new: |rules, launch| Box::new(OpenCode::new(rules, launch)),
+};
+
+/// What its terminal interface shows as long as it shows no conversation.
+const HOME: &str = "Ask anything";
+
+/// What coop knows of OpenCode, and what it remembers of one that runs.
+#[derive(Debug)]
+pub(crate) struct OpenCode {
+    rules: Rules,
+    words: Words,
+    /// A name that no other run has.
+    run: String,
+    link: LinkState,
+    /// Whether somebody else has started it, and nothing but its screen is known.
+    is_alone: bool,
+    /// Whether its terminal takes what it is told; a server has none.
+    ready: bool,
+    /// Whether its terminal shows no conversation, and whether it has shown one.
+    at_home: bool,
+    shown: bool,
+    /// Whether the state was read since it was started.
+    known: bool,
+    /// The conversation it is about.
+    session: Option<String>,
+    /// Conversations, and whose children they are.
+    parents: HashMap<String, Option<String>>,
+    /// The newest time that a name from the server had in it.
+    newest: Option<String>,
+    /// Whether a turn is under way.
+    busy: bool,
+    /// Whether it said that it tries again.
+    retrying: bool,
+    /// What was wrong since it last worked.
+    error: Option<Value>,
+    /// The newest message of the user.
+    prompt: Option<Prompt>,
+    /// As which of its agents it works, and with which provider and model.
+    agent: Option<String>,
+    model: Option<(String, String)>,
+    /// What is asked: the session of each request.
+    asks: HashMap<String, String>,
+    /// What was settled; a list that is older may still have it.
+    settled: HashSet<String>,
+    /// Asks of sessions that are not known yet.
+    unplaced: Vec<(events::Asking, Value)>,
+    /// Who wrote which message.
+    roles: HashMap<String, Role>,
+    /// Parts of messages that were told already.
+    told: HashSet<String>,
+    reread: Reread,
+    outbox: Vec<Say>,
+}
+
+/// A message of the user.
+#[derive(Clone, Debug, Default)]
+struct Prompt {
+    message: String,
+    /// The name of its text, and the text.
+    text: Option<(String, String)>,
+    /// Whether a turn began with it.
+    ran: bool,
+    /// Whether an answer to it was begun.
+    answered: bool,
+    /// Whether it was sent again.
+    again: bool,
+}
+
+/// How the server can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LinkState {
+    /// It never could.
+    Never,
+    Up,
+    Down,
+}
+
+/// Whose conversation it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    /// The agent's own.
+    Own,
+    /// A sub-agent's.
+    Child,
+    /// Somebody else's.
+    Other,
+    /// Nobody has said yet.
+    Unknown,
+}
+
+impl OpenCode {
+    fn new(rules: Rules, launch: &Launch) -> Self {
+        let words = Words::of(launch);
+        let session = match &words.begin {
+            Begin::Named(id) => Some(id.clone()),
+            Begin::Last | Begin::New => None,
+        };
+        Self {
+            rules,
+            run: launch.session_id.clone(),
+            link: LinkState::Never,
+            is_alone: launch.secret.is_empty(),
+            ready: launch.runtime == Runtime::Server || words.program == Program::Serve,
+            at_home: false,
+            shown: false,
+            known: false,
+            parents: session.iter().map(|id| (id.clone(), None)).collect(),
+            session,
+            newest: None,
+            busy: false,
+            retrying: false,
+            error: None,
+            prompt: None,
+            agent: words.agent.clone(),
+            model: words.model.clone(),
+            words,
+            asks: HashMap::new(),
+            settled: HashSet::new(),
+            unplaced: Vec::new(),
+            roles: HashMap::new(),
+            told: HashSet::new(),
+            reread: Reread::default(),
+            outbox: Vec::new(),
+        }
+    }
+
+    fn whose(&self, session: &str) -> Whose {
+        let mut at = session;
+        let mut depth = 0;
+        loop {
+            if Some(at) == self.session.as_deref() {
+                return if depth == 0 { Whose::Own } else { Whose::Child };
+            }
+            depth += 1;
+            match self.parents.get(at) {
+                // Nobody is their own grandparent, but whoever says so must not stop us.
+                Some(Some(parent)) if depth < 32 => at = parent,
+                Some(_) => return Whose::Other,
+                None => return Whose::Unknown,
+            }
+        }
+    }
+
+    /// Says that it waits for a message, if that is known and it takes one.
+    fn first_idle(&mut self, detail: &str) -> Option<Signal> {
+        let awaits_prompt = self.words.has_prompt && self.prompt.is_none();
+        if !self.known || !self.ready || self.busy || awaits_prompt {
+            return None;
+        }
+        Some(Signal::new(EvidenceSource::Control, detail, Meaning::Idle(TurnOutcome::Completed)))
+    }
+
+    fn observe_screen(&mut self, screen: &Screen) -> Vec<Signal> {
+        if self.is_alone {
+            return self.observe_screen_alone(screen);
+        }
+        if !self.shown {
+            let is_home = rows(screen).iter().any(|line| line.contains(HOME));
+            let was_home = std::mem::replace(&mut self.at_home, is_home);
+            self.shown = was_home && !is_home && self.session.is_some();
+        }
+        if self.ready || !screen.modes.bracketed_paste {
+            return Vec::new();
+        }
+        self.ready = true;
+        self.first_idle("session/status, and the terminal takes pastes").into_iter().collect()
+    }
+
+    /// Without its server there is nothing else to go by.
+    fn observe_screen_alone(&self, screen: &Screen) -> Vec<Signal> {
+        let lines = rows(screen);
+        let (detail, meaning) = if self.rules.shows_work(&lines) {
+            ("the screen shows work", Meaning::Working { tool: None })
+        } else if self.rules.shows_prompt(&lines) && screen.modes.bracketed_paste {
+            ("the screen shows the prompt", Meaning::Quiet)
+        } else {
+            return Vec::new();
+        };
+        vec![Signal::new(EvidenceSource::Screen, detail, meaning)]
+    }
+}
+
+impl Driver for OpenCode {
+    fn capabilities(&self) -> &'static [Capability] {
+        &CAPABILITIES
+    }
+
+    fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {
+        setup::setup(launch)
+    }
+
+    fn observe(&mut self, seen: &Observation<'_>, at: u64) -> Vec<Signal> {
+        match seen {
+            Observation::Control(event) => {
+                let signals = self.observe_event(event, at);
+                // Not at every event: being shown is one too.
+                if matches!(event["type"].as_str(), Some("session.status" | "server.heartbeat" | "permission.asked")) {
+                    self.show_session();
+                }
+                signals
+            }
+            Observation::Reply { name, status, body } => self.observe_reply(name, *status, body, at),
+            Observation::Link { up: true } => self.link_up(),
+            Observation::Link { up: false } => {
+                self.link = LinkState::Down;
+                Vec::new()
+            }
+            Observation::Screen(screen) => self.observe_screen(screen),
+            // Its title has the name of the conversation and says nothing of its state.
+            Observation::Title(_)
+            | Observation::Hook { .. }
+            | Observation::LogLine { .. }
+            | Observation::StatusFile(_)
+            | Observation::Sent(_)
+            | Observation::Served { .. } => Vec::new(),
+        }
+    }
+
+    fn say(&mut self) -> Vec<Say> {
+        std::mem::take(&mut self.outbox)
+    }
+
+    fn deliver(&mut self, text: &str, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
+        self.reachable()?;
+        Ok(self.deliver_steps(text))
+    }
+
+    fn answer(&self, ask: &Ask, reach: &Reach, answer: &Answer, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
+        self.reachable()?;
+        match reach {
+            Reach::Control { request, suggestions } => self.answer_steps(ask, answer, request, suggestions),
+            Reach::Hook { .. } | Reach::Keys => Err(Refusal::Unsupported("opencode is answered by its server".into())),
+        }
+    }
+
+    fn interrupt(&self, _: &View<'_>) -> Vec<Step> {
+        match (&self.session, self.link) {
+            (Some(session), LinkState::Up) => self.interrupt_steps(session),
+            // There is nobody to tell, and that is what the answer will be.
+            _ => vec![Step::Expect { what: Expected::Idle, within: std::time::Duration::ZERO, retry: None }],
+        }
+    }
+
+    fn stop_reply(&mut self, _: &StopReply) -> Option<Value> {
+        None
+    }
+
+    fn start_reply(&self, _: StartSource, _: &str) -> Option<Value> {
+        None
+    }
+
+    fn configure(&mut self, _: &Configure, _: &View<'_>) -> Result<Vec<Step>, Refusal> {
+        let why = "opencode's model and agent are chosen with --model and --agent, or in its terminal interface";
+        Err(Refusal::Unsupported(why.into()))
+    }
+}

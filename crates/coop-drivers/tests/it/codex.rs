@@ -1,0 +1,390 @@
+//! What the real Codex was seen to do, and what its driver makes of it. What is expected stands beside each recording in
+//! `recordings/codex`. Whatever of them arrives, and in whatever order: nothing panics, nobody is said to be idle without
+//! a sign, and no denial allows anything.
+
+use std::collections::HashMap;
+use std::fmt::{self, Write as _};
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use coop_api::{AgentState, Answer, Ask, OptionKind};
+use coop_drivers::{Known, Launch, Meaning, Observation, Reach, Runtime, Say, Step, View};
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use serde_json::{Value, json};
+
+use crate::mimic::{Mimic, Seen, ask};
+use crate::screens::screen;
+
+static ALL: LazyLock<Vec<Recording>> = LazyLock::new(all);
+
+struct Recording {
+    name: String,
+    text: String,
+}
+
+impl fmt::Debug for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the recordings are found by looking")]
+fn all() -> Vec<Recording> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recordings/codex");
+    let entries = std::fs::read_dir(&folder).expect("the recordings");
+    let mut recordings: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
+        .filter(|name| !name.ends_with(".snap") && !name.ends_with(".snap.new"))
+        .map(|name| Recording { text: std::fs::read_to_string(folder.join(&name)).expect("a text"), name })
+        .collect();
+    recordings.sort_by(|one, other| one.name.cmp(&other.name));
+    assert!(recordings.len() >= 20, "only {} recordings", recordings.len());
+    recordings
+}
+
+impl Recording {
+    fn mimic(&self) -> Mimic {
+        match self.name.as_str() {
+            "A6_appserver.jsonl" => mimic(Runtime::Pipe, "codex"),
+            "A4_resume.jsonl" => mimic(Runtime::Pipe, "codex exec --json resume T hello"),
+            name if name.starts_with(['A', 'F']) && !name.starts_with("A7") => {
+                mimic(Runtime::Pipe, "codex exec --json hello")
+            }
+            _ => mimic(Runtime::Pty, "codex"),
+        }
+    }
+
+    fn seen(&self) -> Vec<Seen> {
+        seen_in(&self.name, &self.text)
+    }
+}
+
+fn mimic(runtime: Runtime, line: &str) -> Mimic {
+    let codex = Known::by_name("codex").expect("a known agent");
+    let command = line.split_whitespace().map(str::to_owned).collect();
+    let version = Some("codex-cli 0.166.0".to_owned());
+    let launch = Launch { runtime, command, version, cwd: "/home/dev/project".into(), ..Launch::default() };
+    Mimic::of((codex.new)(codex.rules().expect("the rules"), &launch))
+}
+
+fn seen_in(name: &str, text: &str) -> Vec<Seen> {
+    if name.starts_with('B') {
+        return vec![Seen::Screen(text.lines().map(str::to_owned).collect())];
+    }
+    // The replies in a recording are to requests that had other names than ours have.
+    let mut names = HashMap::new();
+    let begins = name.starts_with("A7").then_some(Seen::Link(true));
+    let lines = text.lines().map(|line| match serde_json::from_str::<Value>(line) {
+        Ok(value) if value["dir"] == "->" => {
+            let message = &value["msg"];
+            let ours = match message["method"].as_str() {
+                Some("initialize") => "coop-hello",
+                Some("thread/start") => "coop-thread",
+                Some("thread/resume") => "coop-join",
+                Some("turn/start") => "coop-turn",
+                _ => "other",
+            };
+            names.insert(message["id"].to_string(), ours);
+            None
+        }
+        Ok(value) if value["dir"] == "<-" => {
+            let mut message = value["msg"].clone();
+            if message["method"].is_null() {
+                message["id"] = json!(names.get(&message["id"].to_string()).copied().unwrap_or("other"));
+            }
+            Some(Seen::Control(message))
+        }
+        Ok(value) if name.starts_with('C') => {
+            let event = value["event"].as_str().unwrap_or_default().to_owned();
+            Some(Seen::Hook { event, payload: value["stdin"].clone() })
+        }
+        Ok(value) if name.starts_with('D') => Some(Seen::Log(value)),
+        Ok(value) => Some(Seen::Control(value)),
+        Err(_) => Some(Seen::Control(json!(line))),
+    });
+    begins.into_iter().chain(lines.flatten()).collect()
+}
+
+fn label(seen: &Seen) -> String {
+    match seen {
+        Seen::Control(message) => {
+            let params = &message["params"];
+            let name =
+                message["method"].as_str().or_else(|| message["type"].as_str()).or_else(|| message["id"].as_str());
+            let item = if params["item"].is_object() { &params["item"] } else { &message["item"] };
+            let more = [&params["status"]["type"], &params["turn"]["status"], &item["type"], &item["status"]];
+            let more = more.into_iter().filter_map(Value::as_str);
+            [name.unwrap_or("?")].into_iter().chain(more).collect::<Vec<_>>().join(" ")
+        }
+        Seen::Hook { event, .. } => event.clone(),
+        Seen::Log(line) => format!("{} {}", line["type"], line["payload"]["type"]).replace('"', ""),
+        Seen::Link(up) => format!("link {}", if *up { "up" } else { "down" }),
+        Seen::Screen(rows) => format!("a screen of {} rows", rows.len()),
+        Seen::Title(_) | Seen::Sent(_) | Seen::Status(_) | Seen::Answered { .. } => String::new(),
+    }
+}
+
+#[test]
+fn every_recording_of_codex_tells_the_states_it_was_in() {
+    for recording in all() {
+        let mut mimic = recording.mimic();
+        let mut story = String::new();
+        for seen in recording.seen() {
+            let signals = mimic.see(&seen, 0);
+            let meanings: Vec<_> = signals.iter().map(|signal| signal.meaning.name()).collect();
+            let line = format!("{:<58} {:<48} {}", label(&seen), mimic.describe(), meanings.join(", "));
+            writeln!(story, "{}", line.trim_end()).expect("a string");
+            if let Some((ask, reach)) = mimic.asks().first().filter(|_| meanings.contains(&"ask")) {
+                story.push_str(&answers(&mimic, ask, reach, &recording.text));
+            }
+        }
+        let mut settings = insta::Settings::clone_current();
+        settings.set_snapshot_path("../../recordings/codex");
+        settings.set_prepend_module_to_snapshot(false);
+        settings.set_omit_expression(true);
+        settings.bind(|| insta::assert_snapshot!(recording.name.clone(), story));
+    }
+}
+
+/// Tells what would be done for each answer.
+fn answers(mimic: &Mimic, ask: &Ask, reach: &Reach, text: &str) -> String {
+    let mut told = String::new();
+    let answers = [r#"{"accept":true}"#, r#"{"accept":true,"always":true}"#, r#"{"accept":false}"#, r#"{"option":2}"#];
+    for answer in answers {
+        let parsed: Answer = serde_json::from_str(answer).expect("an answer");
+        let screen = screen(text.lines());
+        let steps = match mimic.driver.answer(ask, reach, &parsed, &View { runtime: Runtime::Pty, screen: &screen }) {
+            Ok(steps) => steps.iter().map(|step| format!("{step:?}")).collect::<Vec<_>>().join(", "),
+            Err(refusal) => format!("{refusal:?}"),
+        };
+        writeln!(told, "    {answer} => {steps}").expect("a string");
+    }
+    told
+}
+
+/// What was said to the real server, the driver says too.
+#[test]
+fn answers_to_the_server_are_those_that_it_took() {
+    let mut compared = Vec::new();
+    for recording in all().into_iter().filter(|recording| recording.text.contains("requestApproval")) {
+        let mut mimic = recording.mimic();
+        let mut text = String::new();
+        for line in recording.text.lines() {
+            let value: Value = serde_json::from_str(line).expect("a line");
+            let sent = &value["msg"];
+            if value["dir"] == "->" && sent["result"].is_object() {
+                let (ask, reach) = mimic.asks().first().expect("an ask");
+                let answer = match (&sent["result"]["decision"], &sent["result"]["answers"]) {
+                    (Value::String(decision), _) if decision == "accept" => json!({ "accept": true }),
+                    // To deny and interrupt at once is something coop does in two steps.
+                    (Value::String(decision), _) if decision == "cancel" => json!({}),
+                    (Value::String(_), _) => json!({ "accept": false }),
+                    (_, answers) => {
+                        let given = answers.as_object().into_iter().flatten();
+                        json!({ "answers": given.map(|(_, given)| json!({ "text": given["answers"][0] })).collect::<Vec<_>>() })
+                    }
+                };
+                if answer != json!({}) {
+                    let answer: Answer = serde_json::from_value(answer).expect("an answer");
+                    let screen = screen([]);
+                    let view = View { runtime: Runtime::Pipe, screen: &screen };
+                    let steps = mimic.driver.answer(ask, reach, &answer, &view).expect("steps");
+                    assert_eq!(steps.first(), Some(&Step::Send(sent.clone())));
+                    compared.push(ask.tool.clone().unwrap_or_default());
+                }
+            }
+            text.push_str(line);
+            text.push('\n');
+            // Names of requests are those of all lines so far.
+            let all = seen_in(&recording.name, &text);
+            if value["dir"] == "<-" || all.len() == 1 {
+                mimic.see(all.last().expect("something"), 0);
+            }
+        }
+    }
+    compared.sort();
+    compared.dedup();
+    assert_eq!(compared, ["command_execution", "file_change", "request_user_input"]);
+}
+
+/// Tells whether something is a sign that no turn is under way.
+fn is_sign_of_idleness(seen: &Seen) -> bool {
+    let Seen::Control(message) = seen else { return false };
+    let (params, result) = (&message["params"], &message["result"]);
+    let idle = |thread: &Value| thread["status"]["type"] == "idle";
+    match message["method"].as_str() {
+        Some("turn/completed") => true,
+        Some("thread/status/changed") => idle(params),
+        Some("thread/started") => idle(&params["thread"]),
+        Some(_) => false,
+        None => message["type"] == "turn.completed" || idle(&result["thread"]),
+    }
+}
+
+fn check(mimic: &mut Mimic, seen: &[Seen]) {
+    for seen in seen {
+        let before = mimic.state().clone();
+        mimic.see(seen, 0);
+        if *mimic.state() == AgentState::Idle && before != AgentState::Idle {
+            assert!(is_sign_of_idleness(seen), "idle after {seen:?}");
+        }
+    }
+}
+
+fn recording() -> impl Strategy<Value = &'static Recording> {
+    (0..ALL.len()).prop_map(|at| &ALL[at])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn a_recording_of_codex_may_be_cut_at_any_byte(recording in recording(), at in any::<Index>()) {
+        let at = at.index(recording.text.len() + 1);
+        let text = String::from_utf8_lossy(&recording.text.as_bytes()[..at]).into_owned();
+        check(&mut recording.mimic(), &seen_in(&recording.name, &text));
+    }
+
+    #[test]
+    fn what_is_recorded_of_codex_may_come_in_any_order(
+        picked in proptest::collection::vec((recording(), any::<Index>()), 0..80),
+        line in select(vec!["codex", "codex exec --json x", "codex login", "codex fix"]),
+        runtime in select(vec![Runtime::Pty, Runtime::Pipe]),
+    ) {
+        let seen: Vec<_> = picked.into_iter().filter_map(|(recording, at)| {
+            let all = recording.seen();
+            (!all.is_empty()).then(|| all[at.index(all.len())].clone())
+        }).collect();
+        check(&mut mimic(runtime, line), &seen);
+    }
+}
+
+/// Returns every ask that was ever seen, and one of each kind that was not, with the screen it was seen on.
+fn every_ask() -> Vec<(Ask, Reach, Vec<String>)> {
+    let mut asks = Vec::new();
+    for recording in all() {
+        let mut mimic = recording.mimic();
+        for seen in recording.seen() {
+            let rows = match &seen {
+                Seen::Screen(rows) => rows.clone(),
+                _ => Vec::new(),
+            };
+            mimic.see(&seen, 0);
+            asks.extend(mimic.asks().iter().map(|(ask, reach)| (ask.clone(), reach.clone(), rows.clone())));
+        }
+    }
+    let field =
+        json!({ "type": "object", "properties": { "name": { "type": "string" }, "sure": { "type": "boolean" } } });
+    let unseen = [
+        ("item/permissions/requestApproval", json!({ "permissions": { "network": { "enabled": true } } })),
+        ("mcpServer/elicitation/request", json!({ "mode": "form", "message": "Sure?", "requestedSchema": {} })),
+        ("mcpServer/elicitation/request", json!({ "mode": "form", "message": "Who?", "requestedSchema": field })),
+        ("mcpServer/elicitation/request", json!({ "mode": "openai/userVerification", "title": "You?" })),
+        (
+            "item/commandExecution/requestApproval",
+            json!({ "command": "x", "availableDecisions": ["acceptForSession"] }),
+        ),
+        ("item/commandExecution/requestApproval", json!({})),
+    ];
+    for (method, params) in unseen {
+        let request = json!({ "id": 7, "method": method, "params": params });
+        let mut driver = mimic(Runtime::Pipe, "codex").driver;
+        for signal in driver.observe(&Observation::Control(&request), 0) {
+            if let Meaning::Ask(draft) = signal.meaning {
+                asks.push((ask("ask-1", &draft), draft.reach.clone(), Vec::new()));
+            }
+        }
+    }
+    assert!(asks.len() > 12, "only {} asks", asks.len());
+    asks
+}
+
+/// Tells whether a step could allow something, or is a key that could.
+fn could_allow(step: &Step, ask: &Ask) -> bool {
+    match step {
+        Step::Type(keys) => {
+            let rejects = |key: u8| {
+                let option = ask.options.iter().find(|option| option.id.as_bytes() == [key]);
+                option.is_some_and(|option| option.kind == OptionKind::Reject)
+            };
+            keys.iter().any(|&key| key.is_ascii_alphabetic() || key == b'\r' || key == b'\n' || !rejects(key))
+        }
+        Step::Send(message) => {
+            let result = &message["result"];
+            let decides = message["method"].is_null();
+            let declines = result["decision"] == "decline"
+                || result["action"] == "decline"
+                || result["permissions"] == json!({})
+                || result["answers"] == json!({});
+            decides && !declines
+        }
+        Step::Call(_) | Step::Reply(_) => true,
+        Step::Pause(_) => false,
+        Step::Expect { retry, .. } => retry.is_some(),
+    }
+}
+
+#[test]
+fn no_denial_of_codex_allows_anything() {
+    let mut denied = 0;
+    for (ask, reach, rows) in every_ask() {
+        // A conversation with a turn, so that there is something to answer about.
+        let mut mimic = mimic(Runtime::Pipe, "codex");
+        let thread = json!({ "id": "T", "status": { "type": "idle" } });
+        mimic.see(&Seen::Control(json!({ "id": "coop-hello", "result": {} })), 0);
+        mimic.see(&Seen::Control(json!({ "id": "coop-thread", "result": { "thread": thread } })), 0);
+        let began = json!({ "method": "turn/started", "params": { "threadId": "T", "turn": { "id": "U" } } });
+        mimic.see(&Seen::Control(began), 0);
+        let rejecting = ask.options.iter().zip(1..).filter(|(option, _)| option.kind == OptionKind::Reject);
+        let by_number = rejecting.map(|(_, number)| json!({ "option": number }));
+        let screen = screen(rows.iter().map(String::as_str));
+        let words = [json!({ "accept": false }), json!({ "accept": false, "text": "yes\r" })];
+        for answer in words.into_iter().chain(by_number) {
+            let parsed: Answer = serde_json::from_value(answer.clone()).expect("an answer");
+            let view = View { runtime: Runtime::Pty, screen: &screen };
+            // To be refused is safe too: then nothing is sent.
+            if let Ok(steps) = mimic.driver.answer(&ask, &reach, &parsed, &view) {
+                assert!(!steps.iter().any(|step| could_allow(step, &ask)), "{answer} to {ask:?} does {steps:?}");
+                denied += 1;
+            }
+        }
+    }
+    assert!(denied > 20, "only {denied} denials");
+}
+
+/// Returns the methods of what the driver has to say.
+fn said(mimic: &mut Mimic) -> Vec<String> {
+    let said = mimic.driver.say().into_iter().map(|say| match say {
+        Say::Message(message) => message["method"].as_str().unwrap_or("?").to_owned(),
+        other => format!("{other:?}"),
+    });
+    said.collect()
+}
+
+#[test]
+fn after_a_break_of_the_link_everything_is_read_again_and_asked_once() {
+    let mut mimic = mimic(Runtime::Pty, "codex");
+    let tell = |mimic: &mut Mimic, message: Value| drop(mimic.see(&Seen::Control(message), 0));
+    for _ in 0..2 {
+        mimic.see(&Seen::Link(true), 0);
+        assert_eq!(said(&mut mimic), ["initialize"]);
+        tell(&mut mimic, json!({ "id": "coop-hello", "result": {} }));
+        assert_eq!(said(&mut mimic), ["initialized", "thread/loaded/list"]);
+        tell(&mut mimic, json!({ "id": "coop-loaded", "result": { "data": ["title", "T"] } }));
+        assert_eq!(said(&mut mimic), ["thread/read", "thread/read"]);
+        let title = json!({ "id": "title", "ephemeral": true, "status": { "type": "idle" } });
+        tell(&mut mimic, json!({ "id": "coop-read", "result": { "thread": title } }));
+        let thread = json!({ "id": "T", "status": { "type": "active", "activeFlags": ["waitingOnApproval"] } });
+        tell(&mut mimic, json!({ "id": "coop-read", "result": { "thread": thread } }));
+        assert_eq!((mimic.describe().as_str(), said(&mut mimic)), ("working", vec!["thread/resume".to_owned()]));
+        tell(&mut mimic, json!({ "id": "coop-join", "result": { "thread": thread } }));
+        let params = json!({ "threadId": "T", "turnId": "U", "command": "ls" });
+        let request = json!({ "id": 3, "method": "item/commandExecution/requestApproval", "params": params });
+        tell(&mut mimic, request.clone());
+        tell(&mut mimic, request);
+        assert_eq!((mimic.asks().len(), said(&mut mimic)), (1, Vec::new()));
+        mimic.see(&Seen::Link(false), 0);
+        assert_eq!((mimic.asks().len(), mimic.describe().as_str()), (0, "working"));
+    }
+}

@@ -1,0 +1,210 @@
+//! What the real Gemini CLI was seen to do, and what the driver makes of it. What is expected stands beside each recording
+//! in `recordings/gemini`: B are screens, C are hooks, D is a log, E is all of it and the titles, in the order they came.
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use coop_api::{AgentState, Answer, OptionKind};
+use coop_drivers::{Expected, Known, Launch, OnScreen, Rules, Runtime, Step, View};
+use proptest::prelude::*;
+use proptest::sample::{Index, subsequence};
+use serde_json::Value;
+
+use crate::mimic::{Mimic, SESSION, Seen};
+use crate::recordings::{Recording, dialog, read, story};
+use crate::screens::screen;
+
+/// The bottom of its screen while there is no dialog.
+const INPUT: &str = "▄▄▄▄\n >   Type your message or @path/to/file\n▀▀▀▀\n /home/dev/project\n";
+
+static RULES: LazyLock<Rules> = LazyLock::new(|| gemini().rules().expect("the rules"));
+
+fn gemini() -> &'static Known {
+    Known::by_name("gemini").expect("a known agent")
+}
+
+static ALL: LazyLock<Vec<Recording>> = LazyLock::new(all);
+static EVERYTHING: LazyLock<Vec<(u64, Seen)>> = LazyLock::new(|| ALL.iter().flat_map(all_seen).collect());
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recordings/gemini")
+}
+
+#[expect(clippy::disallowed_methods, reason = "the recordings are found by looking")]
+fn all() -> Vec<Recording> {
+    let entries = std::fs::read_dir(folder()).expect("the recordings");
+    let mut recordings: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
+        .filter(|name| !name.ends_with(".snap") && !name.ends_with(".snap.new"))
+        .map(|name| Recording { text: read(folder().join(&name)), name })
+        .collect();
+    recordings.sort_by(|one, other| one.name.cmp(&other.name));
+    assert!(recordings.len() >= 18, "only {} recordings", recordings.len());
+    recordings
+}
+
+/// Returns one that is launched with hooks, or without.
+fn mimic(isolated: bool) -> Mimic {
+    let launch = Launch {
+        runtime: Runtime::Pty,
+        command: vec!["gemini".into()],
+        session_id: SESSION.into(),
+        isolated: isolated.then(|| "/home/dev".to_owned()),
+        ..Launch::default()
+    };
+    Mimic::of((gemini().new)(RULES.clone(), &launch))
+}
+
+fn rows(text: &str) -> Vec<String> {
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Returns what a line shows.
+fn seen(recording: &Recording, line: &str) -> Option<(u64, Seen)> {
+    let value: Value = serde_json::from_str(line).ok()?;
+    let at = (value["t"].as_f64().unwrap_or(0.0) * 1000.0).round() as u64;
+    let hook = |event: &Value| Some(Seen::Hook { event: event.as_str()?.to_owned(), payload: value["stdin"].clone() });
+    match recording.name.as_bytes()[0] {
+        b'C' => Some((at, hook(&value["event"])?)),
+        b'D' => Some((0, Seen::Log(value))),
+        b'E' => {
+            let seen = match (&value["log"], &value["title"], &value["screen"]) {
+                (Value::Null, Value::String(title), _) => Seen::Title(title.clone()),
+                (Value::Null, _, Value::String(name)) => Seen::Screen(rows(&read(folder().join(name)))),
+                (Value::Null, _, _) => hook(&value["hook"])?,
+                (line, _, _) => Seen::Log(line.clone()),
+            };
+            Some((at, seen))
+        }
+        _ => None,
+    }
+}
+
+fn all_seen(recording: &Recording) -> Vec<(u64, Seen)> {
+    match recording.name.as_bytes()[0] {
+        b'B' => vec![(0, Seen::Screen(rows(&recording.text)))],
+        _ => {
+            let seen = recording.text.lines().filter_map(|line| seen(recording, line));
+            // Whenever the title changes, the screen is looked at.
+            seen.flat_map(|(at, seen)| {
+                let look = matches!(seen, Seen::Title(_)).then(|| (at, Seen::Screen(rows(INPUT))));
+                [Some((at, seen)), look].into_iter().flatten()
+            })
+            .collect()
+        }
+    }
+}
+
+fn expect(name: &str, told: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("../../recordings/gemini");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, told));
+}
+
+#[test]
+fn every_recording_tells_the_states_the_agent_was_in() {
+    for recording in ALL.iter() {
+        let mut mimic = mimic(!recording.name.starts_with('D'));
+        let mut told = story(&mut mimic, &all_seen(recording));
+        told.push_str(&dialog(&mimic, recording));
+        expect(&recording.name, &told);
+    }
+}
+
+/// Returns the asks that a screen shows, with the keys that deny them.
+fn denials(rows: &[String]) -> Vec<(Vec<Step>, Vec<String>)> {
+    let mut mimic = mimic(false);
+    mimic.see(&Seen::Screen(rows.to_vec()), 0);
+    let screen = screen(rows.iter().map(String::as_str));
+    let view = View { runtime: Runtime::Pty, screen: &screen };
+    let mut found = Vec::new();
+    for (ask, reach) in mimic.asks() {
+        let rejecting: Vec<_> = ask.options.iter().filter(|option| option.kind == OptionKind::Reject).collect();
+        for answer in [r#"{"accept":false}"#, r#"{"accept":false,"text":"yes, do it"}"#] {
+            let answer: Answer = serde_json::from_str(answer).expect("an answer");
+            if let Ok(steps) = mimic.driver.answer(ask, reach, &answer, &view) {
+                found.push((steps, rejecting.iter().map(|option| option.id.clone()).collect()));
+            }
+        }
+    }
+    found
+}
+
+/// A denial is the digit of the option that says so, or Escape: no letter, no Enter, no other option.
+fn is_denial(steps: &[Step], rejecting: &[String]) -> bool {
+    let is_right = |step: &Step| match step {
+        Step::Type(keys) => &keys[..] == b"\x1b" || rejecting.iter().any(|id| id.as_bytes() == &keys[..]),
+        Step::Expect { retry, .. } => retry.is_none(),
+        Step::Reply(_) | Step::Send(_) | Step::Call(_) | Step::Pause(_) => false,
+    };
+    // The dialog has to be there when the key is typed.
+    let sees = matches!(steps, [Step::Expect { what: Expected::Screen(OnScreen::Asked(_)), .. }, Step::Type(_), _]);
+    sees && steps.iter().all(is_right)
+}
+
+#[test]
+fn a_denial_is_the_option_that_says_so_or_escape() {
+    let denied: Vec<_> = ALL.iter().filter(|recording| recording.name.starts_with('B')).collect();
+    let denied: Vec<_> = denied.iter().flat_map(|recording| denials(&rows(&recording.text))).collect();
+    assert!(denied.len() >= 12, "only {} denials", denied.len());
+    for (steps, rejecting) in denied {
+        assert!(is_denial(&steps, &rejecting), "{steps:?}");
+    }
+}
+
+/// Tells whether something shows that a turn is over, or that none has begun.
+fn is_sign_of_idleness(seen: &Seen) -> bool {
+    match seen {
+        Seen::Hook { event, .. } => event == "AfterAgent" || event == "SessionStart",
+        Seen::Log(line) => line["type"].is_string() || line["sessionId"].is_string(),
+        Seen::Screen(_) => true,
+        Seen::Title(_) | Seen::Status(_) | Seen::Control(_) | Seen::Link(_) | Seen::Sent(_) | Seen::Answered { .. } => {
+            false
+        }
+    }
+}
+
+/// Runs observations, and checks after each that idleness came with a sign of it, and the title said so if it is the sign.
+fn check(mimic: &mut Mimic, seen: &[(u64, Seen)]) {
+    let mut title = String::new();
+    for (at, seen) in seen {
+        let before = mimic.state().clone();
+        if let Seen::Title(text) = seen {
+            text.clone_into(&mut title);
+        }
+        mimic.see(seen, *at);
+        if *mimic.state() == AgentState::Idle && before != AgentState::Idle {
+            assert!(is_sign_of_idleness(seen), "idle after {seen:?}");
+            let is_cancelled = matches!(seen, Seen::Log(line) if line["type"] == "info");
+            let by_title = matches!(seen, Seen::Screen(_) | Seen::Log(_)) && !is_cancelled && !title.is_empty();
+            assert!(!by_title || title.starts_with('◇'), "idle under the title {title:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_recording_may_be_cut_at_any_byte(number in any::<Index>(), at in any::<Index>()) {
+        let recording = &ALL[number.index(ALL.len())];
+        let at = at.index(recording.text.len() + 1);
+        let text = String::from_utf8_lossy(&recording.text.as_bytes()[..at]).into_owned();
+        let cut = Recording { name: recording.name.clone(), text };
+        check(&mut mimic(true), &all_seen(&cut));
+        for (steps, rejecting) in denials(&rows(&cut.text)) {
+            prop_assert!(is_denial(&steps, &rejecting), "{steps:?}");
+        }
+    }
+
+    #[test]
+    fn anything_may_come_after_anything(
+        seen in subsequence((0..EVERYTHING.len()).collect::<Vec<_>>(), 0..60).prop_shuffle(),
+        isolated in any::<bool>(),
+    ) {
+        let seen: Vec<_> = seen.into_iter().map(|at| EVERYTHING[at].clone()).collect();
+        check(&mut mimic(isolated), &seen);
+    }
+}
