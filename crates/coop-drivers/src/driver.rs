@@ -86,6 +86,8 @@ pub enum Runtime {
     Pipe,
     /// By its server, without a terminal interface.
     Server,
+    /// In coop's own program, as a process of its own.
+    Inproc,
 }
 
 impl Runtime {
@@ -95,6 +97,7 @@ impl Runtime {
             Self::Pty => "pty",
             Self::Pipe => "pipe",
             Self::Server => "server",
+            Self::Inproc => "inproc",
         }
     }
 }

@@ -217,6 +217,7 @@ pub(crate) enum RuntimeChoice {
     Pty,
     Pipe,
     Server,
+    Inproc,
 }
 
 impl From<RuntimeChoice> for Runtime {
@@ -225,6 +226,7 @@ impl From<RuntimeChoice> for Runtime {
             RuntimeChoice::Pty => Self::Pty,
             RuntimeChoice::Pipe => Self::Pipe,
             RuntimeChoice::Server => Self::Server,
+            RuntimeChoice::Inproc => Self::Inproc,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What kind of error the agent gave up on.
 
 use agent_client_protocol_schema::{Error, ErrorCode};
-use coop_api::{Fault, FaultKind};
+use coop_api::{Fault, FaultKind, FaultReport, Retry};
 use serde_json::Value;
 
 use crate::fault as by_words;
@@ -23,6 +23,14 @@ pub(super) fn fault(error: &Error) -> Fault {
 
 pub(super) fn other(message: String) -> Fault {
     Fault { kind: FaultKind::Other, message, status: None, until: None }
+}
+
+/// Returns the report of an error after which the agent tries again.
+pub(super) fn retry(params: &Value) -> FaultReport {
+    let message = params["message"].as_str().unwrap_or_default();
+    let fault = by_words::fault(params["error"].as_str().unwrap_or_default(), message, status_in(message));
+    let attempt = params["attempt"].as_u64().and_then(|attempt| attempt.try_into().ok()).unwrap_or(1);
+    FaultReport { fault, retry: Some(Retry { attempt, max: None, delay_ms: params["delayMs"].as_u64() }) }
 }
 
 /// Returns what an error says, without the wrapping that some put around it.
