@@ -43,6 +43,13 @@ pub(crate) fn choose(options: &Serve, command: &Command) -> anyhow::Result<Chose
     let known = match options.agent.as_str() {
         "unknown" => None,
         "auto" => Known::of_command(&argv),
+        name if options.is_own_agent() => {
+            if options.attach.is_some() {
+                bail!("--attach shows what runs in a terminal, and {name} has none");
+            }
+            // The word after our own program is `run`.
+            Known::by_name(name).map(|known| (known, 1))
+        }
         name => {
             let known = Known::by_name(name).with_context(|| format!("coop does not know the agent {name}"))?;
             let at = known.program_said_in(&argv).or_else(|| options.attach.is_some().then_some(0));
