@@ -70,11 +70,9 @@ fn environment(
     inherited: impl Iterator<Item = OsString>,
 ) -> Vec<(OsString, Option<OsString>)> {
     // Those of the simulated agent and of our own are for the child.
-    let is_for_child =
-        |name: &str| name.starts_with("COOP_SIM_") || options.is_own_agent() && run::is_setting(name);
-    let is_ours = |name: &OsStr| {
-        name.as_encoded_bytes().starts_with(b"COOP_") && !name.to_str().is_some_and(is_for_child)
-    };
+    let is_for_child = |name: &str| name.starts_with("COOP_SIM_") || options.is_own_agent() && run::is_setting(name);
+    let is_ours =
+        |name: &OsStr| name.as_encoded_bytes().starts_with(b"COOP_") && !name.to_str().is_some_and(is_for_child);
     // The bridge to a multiplexer, though, must find the same one as its user would.
     let foreign = |name: &OsStr| options.attach.is_none() && OTHER_TERMINALS.iter().any(|other| name == *other);
     let mut changes: Vec<(OsString, Option<OsString>)> =

@@ -47,6 +47,11 @@ pub(crate) fn choose(options: &Serve, command: &Command) -> anyhow::Result<Chose
             if options.attach.is_some() {
                 bail!("--attach shows what runs in a terminal, and {name} has none");
             }
+            if options.allowed().anything() {
+                bail!(
+                    "--acp-allow: {name} reads and writes by itself; `--allow` of `coop run` says what without asking"
+                );
+            }
             // The word after our own program is `run`.
             Known::by_name(name).map(|known| (known, 1))
         }
@@ -311,7 +316,7 @@ fn folder_name(folder: &Path) -> String {
 }
 
 /// Writes a file that only this user can read. Whoever reads it meanwhile sees all of it or what was there before.
-fn write_private(file: &FileToWrite) -> io::Result<()> {
+pub(crate) fn write_private(file: &FileToWrite) -> io::Result<()> {
     let path = Path::new(&file.path);
     if let Some(folder) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;

@@ -165,7 +165,9 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
     }
     // Over pipes the protocol says it all, and sooner.
     let mut watch = match launch.runtime {
-        Runtime::Pty | Runtime::Server | Runtime::Inproc => vec![Watch::Status { folder: format!("{config_dir}/sessions") }],
+        Runtime::Pty | Runtime::Server | Runtime::Inproc => {
+            vec![Watch::Status { folder: format!("{config_dir}/sessions") }]
+        }
         Runtime::Pipe => Vec::new(),
     };
     if let Some(id) = session_id(launch) {

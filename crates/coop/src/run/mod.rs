@@ -31,9 +31,7 @@ pub(crate) async fn run(options: Run) -> anyhow::Result<i32> {
     let cancel = CancellationToken::new();
     let cx = RunCx { cancel: cancel.clone(), ..RunCx::default() };
     let mut signals = Signals::new()?;
-    let work = async {
-        if options.acp { acp::run(&options, &cx).await } else { once::run(&options, &cx).await }
-    };
+    let work = async { if options.acp { acp::run(&options, &cx).await } else { once::run(&options, &cx).await } };
     tokio::pin!(work);
     tokio::select! {
         outcome = &mut work => outcome,

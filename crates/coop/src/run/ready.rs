@@ -31,7 +31,8 @@ impl Ready {
         tools.extend(servers.tools());
         let is_there = |name: &str| tools.iter().any(|tool| tool.spec().name == name);
         // One that is switched off may be named all the same.
-        if let Some(name) = options.allow.iter().find(|name| *name != ALL && !is_there(name) && !TOOLS.contains(&&***name))
+        if let Some(name) =
+            options.allow.iter().find(|name| *name != ALL && !is_there(name) && !TOOLS.contains(&&***name))
         {
             bail!("--allow {name}: there is no such tool");
         }
@@ -51,7 +52,11 @@ fn servers(path: Option<&Path>) -> anyhow::Result<McpConfig> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read --mcp-config {name}"))?;
     // What serde says of a wrong value shows it, and a key may be in it.
     serde_json::from_str(&text).map_err(|error| {
-        anyhow::anyhow!("--mcp-config {name} cannot be used: it is wrong at line {}, column {}", error.line(), error.column())
+        anyhow::anyhow!(
+            "--mcp-config {name} cannot be used: it is wrong at line {}, column {}",
+            error.line(),
+            error.column()
+        )
     })
 }
 

@@ -195,7 +195,8 @@ fn user(path: &Path) -> anyhow::Result<File> {
     // A key in a file that a file names is a key of that file: the environment counts more than it.
     if let Some(named) = file.agent.api_key_file.take() {
         let named = path.parent().unwrap_or(Path::new("")).join(named);
-        let key = fs::read_to_string(&named).with_context(|| format!("cannot read the API key in {}", named.display()))?;
+        let key =
+            fs::read_to_string(&named).with_context(|| format!("cannot read the API key in {}", named.display()))?;
         file.agent.api_key.get_or_insert_with(|| ApiKey::new(&key));
     }
     Ok(file)
@@ -241,7 +242,8 @@ mod tests {
 
     #[test]
     fn what_is_nearer_to_the_call_wins() {
-        let user = || file("[agent]\nmodel = \"u\"\nmax_tokens = 1\ntemperature = 0.1\n[run]\nmax_turns = 1\nmax_cost = 1");
+        let user =
+            || file("[agent]\nmodel = \"u\"\nmax_tokens = 1\ntemperature = 0.1\n[run]\nmax_turns = 1\nmax_cost = 1");
         let project = || file("[agent]\nmodel = \"p\"\nmax_tokens = 2");
         let environment = |name: &str| match name {
             "COOP_MODEL" => Some("e".to_owned()),

@@ -12,7 +12,8 @@ const LINES: usize = 40;
 
 /// Returns text without anything a terminal would obey, and without marks that turn the direction of writing around.
 pub(super) fn clean(text: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let turns =
+        |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars().filter(|c| (!c.is_control() || matches!(c, '\n' | '\t')) && !turns(*c)).collect()
 }
 
@@ -47,7 +48,9 @@ pub(super) fn question(call: &ToolUse) -> String {
             let (old, new) = (text("old").unwrap_or_default(), text("new").unwrap_or_default());
             format!("edit {path}:\n{}{}", indented(&old, "    - ", LINES), indented(&new, "    + ", LINES))
         }
-        (name, ..) => format!("use {} with:\n{}", clean(name), indented(&clean(call.input.as_str()), "    ", usize::MAX)),
+        (name, ..) => {
+            format!("use {} with:\n{}", clean(name), indented(&clean(call.input.as_str()), "    ", usize::MAX))
+        }
     }
 }
 

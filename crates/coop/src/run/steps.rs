@@ -34,12 +34,9 @@ pub(super) fn end(outcome: &Outcome) -> Value {
             "kind": error.kind, "message": error.message, "request_id": error.request_id,
             "retry_after_ms": error.retry_after.map(|wait| wait.as_millis() as u64),
         }),
-        Exit::Completed
-        | Exit::OutOfTokens
-        | Exit::ContextFull
-        | Exit::Refused
-        | Exit::Limit(_)
-        | Exit::Cancelled => Value::Null,
+        Exit::Completed | Exit::OutOfTokens | Exit::ContextFull | Exit::Refused | Exit::Limit(_) | Exit::Cancelled => {
+            Value::Null
+        }
     };
     json!({
         "type": "end", "exit": outcome.exit.as_str(), "error": error, "text": outcome.text(),

@@ -2,19 +2,21 @@
 //!
 //! | Method | |
 //! |---|---|
-//! | `initialize`, `session/new` | as the protocol says; there is one folder, the one it was started in |
+//! | `initialize`, `session/new`, `session/resume` | as the protocol says; there is one folder, the one it was started in |
 //! | `session/prompt` | one at a time; answered when its turn is over |
 //! | `session/cancel` | ends that turn |
 //! | `session/update` | what happens: words, thoughts, tools, what it has cost |
 //! | `session/request_permission` | before what changes something |
 //! | `_coop/retry` | a call of the model failed and is made again |
 
+mod kept;
 mod peer;
 mod turn;
 
 use std::collections::HashMap;
 use std::env;
 use std::future::Future;
+use std::io::Write;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,6 +27,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio_util::sync::CancellationToken;
 
+use self::kept::Conversation;
 use self::peer::{Peer, RpcError};
 use self::turn::{Asker, Teller};
 use super::options::Run;
@@ -91,14 +94,6 @@ struct Server {
     stop: Option<(String, CancellationToken)>,
 }
 
-/// What was said so far, and what it took.
-#[derive(Default)]
-struct Conversation {
-    history: Vec<Message>,
-    tokens: u64,
-    cost: f64,
-}
-
 impl Server {
     /// Does what a message wants; returns the turn that it begins.
     fn hear(&mut self, message: &Value, cx: &RunCx) -> Option<Running> {
@@ -121,6 +116,10 @@ impl Server {
                 let opened = self.open();
                 self.peer.reply(id, opened);
             }
+            (Some("session/resume"), false) => {
+                let opened = self.reopen(params["sessionId"].as_str().unwrap_or_default());
+                self.peer.reply(id, opened);
+            }
             (Some(method), false) => self.peer.reply(id, Err(RpcError::no_such_method(method))),
             (_, true) => {}
         }
@@ -132,6 +131,13 @@ impl Server {
         let id = uuid::Uuid::new_v4().to_string();
         self.conversations.insert(id.clone(), Conversation::default());
         Ok(json!({ "sessionId": id }))
+    }
+
+    fn reopen(&mut self, id: &str) -> Result<Value, RpcError> {
+        self.ready.as_ref().map_err(RpcError::not_ready)?;
+        let conversation = Conversation::load(id).map_err(|error| RpcError::invalid(&format!("{error:#}")))?;
+        self.conversations.insert(id.to_owned(), conversation);
+        Ok(json!({}))
     }
 
     fn prompt(&mut self, request: &Value, params: &Value, cx: &RunCx) -> Result<Running, RpcError> {
@@ -172,6 +178,10 @@ impl Server {
             conversation.tokens = conversation.tokens.saturating_add(usage.total());
             conversation.cost += cost.unwrap_or(0.0);
             conversation.history = outcome.history;
+            if let Err(error) = conversation.save(&session) {
+                // It goes on all the same; only nobody can take it up again.
+                let _ = writeln!(std::io::stderr(), "coop: {error:#}");
+            }
         }
         self.peer.reply(&request, reply);
     }
@@ -191,7 +201,7 @@ fn greeting() -> Value {
     json!({
         "protocolVersion": 1,
         "agentInfo": { "name": "coop", "version": env!("CARGO_PKG_VERSION") },
-        "agentCapabilities": {},
+        "agentCapabilities": { "sessionCapabilities": { "resume": {} } },
         "authMethods": [way_in],
     })
 }

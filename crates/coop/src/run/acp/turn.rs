@@ -146,10 +146,10 @@ impl Teller {
         let input: Value = call.input.parse().unwrap_or_default();
         let path = input["path"].as_str().map(|path| self.folder.join(path));
         let locations: Vec<_> = path.iter().map(|path| json!({ "path": path })).collect();
-        json!({
-            "toolCallId": call.id, "title": show::call(call), "kind": kind(&call.name), "rawInput": input,
-            "locations": locations,
-        })
+        let kind = kind(&call.name);
+        let command = input["command"].as_str().filter(|_| kind == "execute");
+        let title = command.map_or_else(|| show::call(call), show::glimpse);
+        json!({ "toolCallId": call.id, "title": title, "kind": kind, "rawInput": input, "locations": locations })
     }
 
     fn update(&self, update: Value) {
