@@ -211,6 +211,6 @@ impl RpcError {
     fn not_ready(error: &anyhow::Error) -> Self {
         let agent_error = error.downcast_ref::<AgentError>();
         let code = if agent_error.is_some_and(|error| error.kind == ErrorKind::Agent) { -32000 } else { -32603 };
-        Self { code, message: format!("{error:#}") }
+        Self { code, message: format!("{error:#}"), data: Value::Null }
     }
 }

@@ -23,15 +23,17 @@ struct Asked {
 pub(super) struct RpcError {
     pub(super) code: i64,
     pub(super) message: String,
+    /// What else is to be said.
+    pub(super) data: Value,
 }
 
 impl RpcError {
     pub(super) fn invalid(message: &str) -> Self {
-        Self { code: -32602, message: message.to_owned() }
+        Self { code: -32602, message: message.to_owned(), data: Value::Null }
     }
 
     pub(super) fn no_such_method(method: &str) -> Self {
-        Self { code: -32601, message: format!("there is no method {method}") }
+        Self { code: -32601, message: format!("there is no method {method}"), data: Value::Null }
     }
 }
 
@@ -39,8 +41,8 @@ impl Peer {
     pub(super) fn reply(&self, id: &Value, outcome: Result<Value, RpcError>) {
         send(&match outcome {
             Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
-            Err(RpcError { code, message }) => {
-                json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } })
+            Err(RpcError { code, message, data }) => {
+                json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message, "data": data } })
             }
         });
     }

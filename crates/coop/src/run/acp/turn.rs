@@ -29,7 +29,13 @@ pub(super) fn text(prompt: &Value) -> Option<String> {
 
 /// Returns the answer to the prompt whose turn this was.
 pub(super) fn reply(outcome: &Outcome) -> Result<Value, RpcError> {
-    let failed = |message: String| RpcError { code: -32603, message };
+    let usage = &outcome.metrics.usage;
+    let usage = json!({
+        "inputTokens": usage.input, "outputTokens": usage.output, "totalTokens": usage.total(),
+        "cachedReadTokens": usage.cache_read, "cachedWriteTokens": usage.cache_write,
+    });
+    // What failed is paid for too.
+    let failed = |message: String| RpcError { code: -32603, message, data: json!({ "usage": usage }) };
     let reason = match &outcome.exit {
         Exit::Completed => "end_turn",
         Exit::OutOfTokens => "max_tokens",
@@ -37,19 +43,12 @@ pub(super) fn reply(outcome: &Outcome) -> Result<Value, RpcError> {
         Exit::Cancelled => "cancelled",
         Exit::Limit(Limit::Turns) => "max_turn_requests",
         Exit::Limit(limit @ (Limit::Tokens | Limit::Cost | Limit::Time)) => {
-            return Err(failed(format!("stopped before the call that would have passed {}", limit.as_str())));
+            return Err(failed(format!("stopped by {}", limit.as_str())));
         }
         Exit::ContextFull => return Err(failed("the conversation is too long for the model".into())),
         Exit::Failed(error) => return Err(failed(error.to_string())),
     };
-    let usage = &outcome.metrics.usage;
-    Ok(json!({
-        "stopReason": reason,
-        "usage": {
-            "inputTokens": usage.input, "outputTokens": usage.output, "totalTokens": usage.total(),
-            "cachedReadTokens": usage.cache_read, "cachedWriteTokens": usage.cache_write,
-        },
-    }))
+    Ok(json!({ "stopReason": reason, "usage": usage }))
 }
 
 /// Tells the client what happens in a turn.
