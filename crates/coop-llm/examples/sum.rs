@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use coop_llm::{
-    Agent, Claude, Executor, KeySources, Limits, Message, Outcome, ProviderConfig, RunCx, ToolError, typed,
-};
+use coop_llm::{Agent, AgentConfig, AgentError, Executor, Limits, Message, Outcome, RunCx, ToolError, typed};
 
 /// Numbers to add.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -23,11 +21,10 @@ pub async fn ask(agent: Arc<dyn Agent>, question: &str) -> Outcome {
 
 #[tokio::main(flavor = "current_thread")]
 #[expect(clippy::print_stdout, reason = "it is a program for people")]
-async fn main() -> Result<(), coop_llm::AgentError> {
-    let key = KeySources::anthropic().find(|name| std::env::var(name).ok())?;
-    let base_url = std::env::var("ANTHROPIC_BASE_URL").ok();
-    let config = ProviderConfig { base_url, ..ProviderConfig::new("claude-sonnet-4-5") };
-    let outcome = ask(Arc::new(Claude::new(key, config)?), "How much is 17.5 + 4.25 + 100?").await;
+async fn main() -> Result<(), AgentError> {
+    let config = AgentConfig { model: Some("claude-sonnet-4-5".into()), ..AgentConfig::default() };
+    let agent = config.agent(|name| std::env::var(name).ok())?;
+    let outcome = ask(agent, "How much is 17.5 + 4.25 + 100?").await;
     println!("{}\n{} · {:?}", outcome.text(), outcome.exit.as_str(), outcome.metrics);
     Ok(())
 }

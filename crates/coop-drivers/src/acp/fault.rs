@@ -55,6 +55,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_call_that_is_made_again_says_why_and_when() {
+        let params =
+            serde_json::json!({ "attempt": 2, "delayMs": 700, "error": "rate_limit", "message": "Slow (429)" });
+        let report = retry(&params);
+        assert_eq!((report.fault.kind, report.fault.status), (FaultKind::RateLimit, Some(429)));
+        assert_eq!(report.retry, Some(Retry { attempt: 2, max: None, delay_ms: Some(700) }));
+    }
+
+    #[test]
     fn errors_are_told_apart() {
         let of = |code, message: &str, data: Option<Value>| {
             let found = fault(&Error::new(code, message).data(data));

@@ -94,29 +94,44 @@ impl Transport for Frozen {
     }
 }
 
+/// The table of errors and retries: what kind each is, how often it is tried, and how long that takes.
 #[tokio::test(start_paused = true)]
-async fn retries_wait_as_long_as_they_should() {
+async fn each_error_is_tried_as_often_and_waited_for_as_long_as_it_should() {
     let model = server().await;
     let (http, key) = (Arc::new(Frozen(Http::new().unwrap())), ApiKey::new("none"));
     let config = ProviderConfig { retry: Retry::default(), ..config(&model) };
     let claude: Arc<dyn Agent> = Arc::new(Claude::over(http.clone(), key.clone(), config.clone()));
     let openai: Arc<dyn Agent> = Arc::new(OpenAi::over(http, key, config));
+    // Waits of up to half a second, a second, and two.
+    let all = 0..=3_510;
+    let statuses = [
+        (ErrorKind::Invalid, 1, 0..=0, &[400, 404, 413, 422][..]),
+        (ErrorKind::Agent, 1, 0..=0, &[401, 402, 403]),
+        (ErrorKind::Agent, 4, all.clone(), &[408, 409, 500, 502, 503, 504, 529]),
+        (ErrorKind::RateLimit, 4, all.clone(), &[429]),
+    ];
+    let fails = statuses.into_iter().flat_map(|(kind, requests, time, statuses)| {
+        statuses.iter().map(move |status| (format!("[[err:{status}]]"), Some(kind), requests, time.clone()))
+    });
+    let others = [
+        ("[[cut]]", Some(ErrorKind::Network), 4, all),
+        ("[[cutx2]]", None, 3, 0..=1_510),
+        ("[[err:529x1]]", None, 2, 0..=510),
+        ("[[err:429x2:retry=7]]", None, 3, 14_000..=14_010),
+        ("[[err:429x1:retry=3600]]", Some(ErrorKind::RateLimit), 1, 0..=0),
+    ];
+    let others = others.map(|(directive, kind, requests, time)| (directive.to_owned(), kind, requests, time));
+    let rows: Vec<_> = fails.chain(others).collect();
     for agent in [claude, openai] {
-        for (directive, requests, least, most) in [
-            ("[[err:401]]", 1, 0, 0),
-            ("[[err:429x1:retry=3600]]", 1, 0, 0),
-            ("[[err:429x2:retry=7]]", 3, 14_000, 14_010),
-            ("[[err:529x1]]", 2, 0, 510),
-            ("[[err:503]]", 4, 0, 3_510),
-            ("[[cutx2]]", 3, 0, 1_510),
-        ] {
+        for (directive, kind, requests, time) in &rows {
             model.reset();
             let begun = Instant::now();
             let request = Request { messages: vec![Message::user(directive)], ..Request::default() };
-            let _ = agent.run(&request, &RunCx::default()).await;
+            let result = agent.run(&request, &RunCx::default()).await;
             let took = begun.elapsed().as_millis();
-            assert!((least..=most).contains(&took), "{directive}: {took} ms");
-            assert_eq!(model.requests().len(), requests, "{directive}");
+            assert_eq!(result.as_ref().err().map(|error| error.kind), *kind, "{directive}: {result:?}");
+            assert!(time.contains(&took), "{directive}: {took} ms");
+            assert_eq!(model.requests().len(), *requests, "{directive}");
         }
     }
 }
