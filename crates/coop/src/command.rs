@@ -5,11 +5,12 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use clap::Parser;
 use coop_session::Queries;
 use coop_term::Command;
 
 use crate::bridge::Target;
-use crate::cli::Serve;
+use crate::cli::{Cli, Serve};
 use crate::run;
 
 /// Variables that tell of the terminal coop itself was started in, which is not the child's.
@@ -51,7 +52,11 @@ pub(crate) fn command(options: &Serve, socket: &Path) -> anyhow::Result<(Command
 /// Returns the command of coop's own agent, which is this program; the words are options of `coop run`.
 fn own_agent(words: &[OsString]) -> anyhow::Result<Vec<OsString>> {
     let program = env::current_exe().context("cannot find coop's own program file")?;
-    Ok([program.into(), "run".into()].into_iter().chain(words.iter().cloned()).collect())
+    let command: Vec<OsString> = [program.into(), "run".into()].into_iter().chain(words.iter().cloned()).collect();
+    // What is wrong is better said before anything runs.
+    let as_run = command.iter().cloned().chain(["--acp".into()]);
+    Cli::try_parse_from(as_run).unwrap_or_else(|error| error.exit());
+    Ok(command)
 }
 
 fn bridge(target: &Target) -> anyhow::Result<Vec<OsString>> {
@@ -92,10 +97,7 @@ fn term(options: &Serve) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-    use crate::cli::Cli;
 
     #[test]
     fn only_our_own_agent_gets_its_settings_and_its_key() {

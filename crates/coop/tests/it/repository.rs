@@ -100,6 +100,7 @@ fn the_command_line_reference_is_current() {
         &["screen", "--help"],
         &["type", "--help"],
         &["keys", "--help"],
+        &["run", "--help"],
         &["sim", "--help"],
     ] {
         let home = tempfile::tempdir().expect("a temporary folder");
