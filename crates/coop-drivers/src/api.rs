@@ -11,7 +11,7 @@ pub(crate) const KNOWN: Known = Known {
     name: "api",
     programs: &[],
     package: "",
-    tested: (env!("CARGO_PKG_VERSION"), env!("CARGO_PKG_VERSION")),
+    tested: Some((env!("CARGO_PKG_VERSION"), env!("CARGO_PKG_VERSION"))),
     runtimes: &[Runtime::Inproc],
     variables: acp::VARIABLES,
     asks_version: false,

@@ -74,6 +74,10 @@ pub struct Heeds {
     pub resume: bool,
     /// [`Launch::allowed`].
     pub allowed: bool,
+    /// [`Launch::isolated`].
+    pub isolated: bool,
+    /// [`Launch::settings`].
+    pub settings: bool,
 }
 
 /// How the agent is run.

@@ -65,7 +65,7 @@ pub(crate) const KNOWN: Known = Known {
     name: "acp",
     programs: &["acp", "codex-acp", "claude-code-acp", "claude-agent-acp"],
     package: "",
-    tested: ("1", "1"),
+    tested: None,
     runtimes: &[Runtime::Pipe],
     variables: VARIABLES,
     asks_version: false,
@@ -208,7 +208,7 @@ impl Driver for Acp {
     }
 
     fn heeds(&self) -> Heeds {
-        Heeds { resume: true, allowed: true }
+        Heeds { resume: true, allowed: true, ..Heeds::default() }
     }
 
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {

@@ -21,9 +21,9 @@ use serde_json::{Value, json};
 
 use self::setup::{Begin, Way};
 use crate::driver::{
-    Driver, Expected, Launch, Observation, Refusal, Runtime, Say, Setup, SetupError, Step, StopReply, View,
+    Driver, Expected, Heeds, Launch, Observation, Refusal, Runtime, Say, Setup, SetupError, Step, StopReply, View,
 };
-use crate::registry::Known;
+use crate::registry::{Known, Login};
 use crate::rules::Rules;
 use crate::{AskDraft, Reach, Signal, StartSource};
 
@@ -52,12 +52,12 @@ pub(crate) const KNOWN: Known = Known {
     name: "codex",
     programs: &["codex"],
     package: "@openai/codex",
-    tested: ("0.166.0", "0.166.0"),
+    tested: Some(("0.166.0", "0.166.0")),
     runtimes: &[Runtime::Pty, Runtime::Pipe],
     variables: &[setup::HOME],
     asks_version: true,
     keys: &["OPENAI_API_KEY", "CODEX_API_KEY"],
-    logins: &[".codex/auth.json"],
+    logins: &[Login { variable: "CODEX_HOME", folder: ".codex", file: "auth.json" }],
     rules: include_str!("../../rules/codex.toml"),
     reads: |_| Vec::new(),
     new: |rules, launch| Box::new(Codex::new(rules, launch)),
@@ -153,6 +153,10 @@ impl Driver for Codex {
             Way::Lines => &BY_LINES,
             Way::Screen => &BY_SCREEN,
         }
+    }
+
+    fn heeds(&self) -> Heeds {
+        Heeds { isolated: true, settings: self.way == Way::Server, ..Heeds::default() }
     }
 
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {

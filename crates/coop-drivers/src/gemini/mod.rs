@@ -21,7 +21,7 @@ use self::content::Calls;
 use crate::driver::{
     Driver, Heeds, Launch, Observation, OnScreen, Refusal, Runtime, Setup, SetupError, Step, StopReply, View,
 };
-use crate::registry::Known;
+use crate::registry::{Known, Login};
 use crate::rules::{Dialog, Hint, Rules, TitleSays, rows, shows_rows};
 use crate::{AskDraft, Meaning, Reach, Signal, StartSource, acp, keys};
 
@@ -43,11 +43,11 @@ pub(crate) const KNOWN: Known = Known {
     name: "gemini",
     programs: &["gemini"],
     package: "@google/gemini-cli",
-    tested: ("0.61.0", "0.61.0"),
+    tested: Some(("0.61.0", "0.61.0")),
     runtimes: &[Runtime::Pty, Runtime::Pipe],
     variables: &[setup::HOME, setup::API_KEY, "GOOGLE_API_KEY", setup::SYSTEM_DEFAULTS, setup::SYSTEM_SETTINGS],
     keys: &[setup::API_KEY, "GOOGLE_API_KEY"],
-    logins: &[".gemini/oauth_creds.json"],
+    logins: &[Login { variable: "GEMINI_CLI_HOME", folder: "", file: ".gemini/oauth_creds.json" }],
     asks_version: false,
     rules: include_str!("../../rules/gemini.toml"),
     reads: setup::reads,
@@ -266,7 +266,7 @@ impl Driver for Gemini {
     }
 
     fn heeds(&self) -> Heeds {
-        Heeds { resume: true, ..Heeds::default() }
+        Heeds { resume: true, isolated: true, settings: true, ..Heeds::default() }
     }
 
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {

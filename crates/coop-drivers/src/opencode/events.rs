@@ -27,6 +27,7 @@ impl OpenCode {
         {
             self.newest = Some(time.to_owned());
         }
+        self.read_again();
         let about = &event["properties"];
         let session = about["sessionID"].as_str().unwrap_or_default();
         let kind = event["type"].as_str().unwrap_or_default();
@@ -208,8 +209,7 @@ impl OpenCode {
             }
             Whose::Other => Vec::new(),
             Whose::Unknown => {
-                let call = deliver::get(&format!("session {session}"), self.path(&format!("/session/{session}")));
-                self.outbox.push(Say::Call(call));
+                self.read(format!("session {session}"));
                 self.unplaced.push((asking, about.clone()));
                 Vec::new()
             }

@@ -21,9 +21,9 @@ use serde_json::Value;
 use self::reread::Reread;
 use self::setup::{Begin, Program, Words};
 use crate::driver::{
-    Driver, Expected, Launch, Observation, Refusal, Runtime, Say, Setup, SetupError, Step, StopReply, View,
+    Driver, Expected, Heeds, Launch, Observation, Refusal, Runtime, Say, Setup, SetupError, Step, StopReply, View,
 };
-use crate::registry::Known;
+use crate::registry::{Known, Login};
 use crate::rules::{Rules, rows};
 use crate::{Meaning, Reach, Signal, StartSource};
 
@@ -41,12 +41,12 @@ pub(crate) const KNOWN: Known = Known {
     name: "opencode",
     programs: &["opencode"],
     package: "opencode-ai",
-    tested: ("1.18.33", "1.18.33"),
+    tested: Some(("1.18.33", "1.18.33")),
     runtimes: &[Runtime::Pty, Runtime::Server],
     variables: &[setup::PASSWORD, setup::USERNAME, setup::CONFIG],
     asks_version: false,
     keys: &[],
-    logins: &[".local/share/opencode/auth.json"],
+    logins: &[Login { variable: "XDG_DATA_HOME", folder: ".local/share", file: "opencode/auth.json" }],
     rules: include_str!("../../rules/opencode.toml"),
     reads: |_| Vec::new(),
     new: |rules, launch| Box::new(OpenCode::new(rules, launch)),
@@ -100,6 +100,8 @@ pub(crate) struct OpenCode {
     /// Parts of messages that were told already.
     told: HashSet<String>,
     reread: Reread,
+    /// The names of what could not be read.
+    again: Vec<String>,
     outbox: Vec<Say>,
 }
 
@@ -171,6 +173,7 @@ impl OpenCode {
             roles: HashMap::new(),
             told: HashSet::new(),
             reread: Reread::default(),
+            again: Vec::new(),
             outbox: Vec::new(),
         }
     }
@@ -233,7 +236,11 @@ impl OpenCode {
 
 impl Driver for OpenCode {
     fn capabilities(&self) -> &'static [Capability] {
-        &CAPABILITIES
+        if self.is_alone { &[] } else { &CAPABILITIES }
+    }
+
+    fn heeds(&self) -> Heeds {
+        Heeds { isolated: true, settings: true, ..Heeds::default() }
     }
 
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {

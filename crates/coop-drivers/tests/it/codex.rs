@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 
-use crate::mimic::{Mimic, Seen, ask};
+use crate::mimic::{Mimic, Seen, ask, says_no};
 use crate::screens::screen;
 
 static ALL: LazyLock<Vec<Recording>> = LazyLock::new(all);
@@ -306,7 +306,8 @@ fn could_allow(step: &Step, ask: &Ask) -> bool {
         Step::Type(keys) => {
             let rejects = |key: u8| {
                 let option = ask.options.iter().find(|option| option.id.as_bytes() == [key]);
-                option.is_some_and(|option| option.kind == OptionKind::Reject)
+                // By the words a person reads, not by what the driver makes of them.
+                option.is_some_and(|option| says_no(&option.label))
             };
             keys.iter().any(|&key| key.is_ascii_alphabetic() || key == b'\r' || key == b'\n' || !rejects(key))
         }

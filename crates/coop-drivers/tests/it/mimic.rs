@@ -237,3 +237,9 @@ fn evidence(signal: &Signal) -> Evidence {
 fn any_time() -> Instant {
     Instant::now()
 }
+
+/// Tells whether the words of an option refuse.
+pub(crate) fn says_no(label: &str) -> bool {
+    let first = label.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+    matches!(first, "No" | "Don" | "Cancel" | "Reject" | "Decline" | "Deny")
+}
