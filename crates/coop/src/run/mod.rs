@@ -74,3 +74,26 @@ impl Signals {
         kind.as_raw_value()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use coop_llm::{AgentError, ErrorKind, Limit};
+
+    use super::*;
+
+    #[test]
+    fn each_end_has_its_code() {
+        let failed = Exit::Failed(AgentError::new(ErrorKind::Network, "gone"));
+        let ends = [
+            (Exit::Completed, 0),
+            (failed, 1),
+            (Exit::Limit(Limit::Cost), 3),
+            (Exit::Refused, 4),
+            (Exit::OutOfTokens, 5),
+            (Exit::ContextFull, 5),
+        ];
+        for (end, expected) in ends {
+            assert_eq!(code(&end), expected, "{end:?}");
+        }
+    }
+}

@@ -207,6 +207,8 @@ fn user(path: &Path) -> anyhow::Result<File> {
 fn project(path: &Path) -> anyhow::Result<File> {
     let File { agent, run } = load(path)?;
     let told = [
+        // Each provider would be sent the key.
+        ("agent.provider", agent.provider.is_some()),
         ("agent.api_key", agent.api_key.is_some()),
         ("agent.api_key_file", agent.api_key_file.is_some()),
         ("agent.base_url", agent.base_url.is_some()),
@@ -283,6 +285,7 @@ mod tests {
         let path = folder.path().join("config.toml");
         for text in [
             "[agent]\nbase_url = \"http://evil.example\"",
+            "[agent]\nprovider = \"openai\"",
             "[agent]\napi_key = \"x\"",
             "[agent]\napi_key_file = \"x\"",
             "[agent.prices]\nm = { input = 0, output = 0 }",

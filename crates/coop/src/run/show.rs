@@ -38,7 +38,9 @@ pub(super) fn call(call: &ToolUse) -> String {
 pub(super) fn question(call: &ToolUse) -> String {
     let input: Value = call.input.parse().unwrap_or_default();
     let text = |name: &str| input[name].as_str().map(clean);
-    match (call.name.as_str(), text("command"), text("path")) {
+    // On a line of its own, a path could pass for more of the question.
+    let path = text("path").map(|path| path.replace(['\n', '\t'], "␤"));
+    match (call.name.as_str(), text("command"), path) {
         ("shell", Some(command), _) => format!("run this command:\n{}", indented(&command, "    ", usize::MAX)),
         ("write", _, Some(path)) => {
             let content = text("content").unwrap_or_default();
@@ -94,6 +96,8 @@ mod tests {
     fn nothing_in_a_question_moves_the_cursor_or_turns_the_text() {
         let asked = tool("shell", r#"{"command": "rm -rf /\u001b[1A\u001b[2Kls\r \u202ehtap"}"#);
         assert_eq!(question(&asked), "run this command:\n    rm -rf /[1A[2Kls htap\n");
+        let asked = tool("write", r#"{"path": "a\n  Allow it?", "content": "x"}"#);
+        assert_eq!(question(&asked), "write a␤  Allow it?:\n    + x\n");
     }
 
     #[test]

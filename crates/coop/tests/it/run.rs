@@ -159,6 +159,25 @@ fn each_step_is_a_line_of_json() {
     assert!(end["cost_usd"].as_f64().is_some_and(|cost| cost > 0.02), "{end}");
 }
 
+/// Every run of the world's looks for the key in what is printed.
+#[test]
+fn commands_do_not_inherit_the_key() {
+    let world = World::new();
+    let (code, out, err) = world.run(&["--allow", "shell", "--json", "[[bash:env]] [[text:Done.]]"]);
+    assert!(code == 0 && out.contains("PATH="), "{out}\n{err}");
+}
+
+#[test]
+fn another_provider_does_the_same() {
+    let world = World::new();
+    let args = ["--provider", "openai", "--model", "house-model", "--allow", "write", "--json"];
+    let (code, out, err) = world.run(&[&args[..], &["[[write:made.txt|yes]] [[text:Done.]]"]].concat());
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(lines(&out).last().map(|end| end["cost_usd"].clone()), Some(Value::Null), "its price is not known");
+    assert!(err.contains("price not known"), "{err}");
+    assert_eq!(fs::read_to_string(world.path("work/made.txt")).expect("it is there"), "yes");
+}
+
 #[test]
 fn the_exit_code_says_how_it_ended() {
     let world = World::new();
