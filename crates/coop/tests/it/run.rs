@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -165,6 +166,37 @@ fn commands_do_not_inherit_the_key() {
     let world = World::new();
     let (code, out, err) = world.run(&["--allow", "shell", "--json", "[[bash:env]] [[text:Done.]]"]);
     assert!(code == 0 && out.contains("PATH="), "{out}\n{err}");
+}
+
+/// A user without rights, so that nothing is readable only because the tests run as root.
+const NOBODY: u32 = 65534;
+
+#[test]
+fn the_key_cannot_be_read_off_the_agent() {
+    let world = World::new();
+    fs::set_permissions(world.folder.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let prompt = "[[bash:tr '\\0' '\\n' </proc/$PPID/environ; tr '\\0' ' ' </proc/$PPID/cmdline]] [[text:Done.]]";
+    let mut command = world.command(&["--allow", "shell", "--json", prompt]);
+    if rustix::process::geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let (code, out, err) = run(&mut command);
+    // That the command line is there shows that it was the right process.
+    assert!(code == 0 && out.contains("Permission denied") && out.contains("--allow shell"), "{out}\n{err}");
+    assert!(!out.contains(KEY), "{out}");
+}
+
+#[test]
+fn what_it_runs_cannot_steer_it() {
+    let world = World::new();
+    let mut agent = world.agent(&["--allow", "shell"]);
+    agent.state("idle");
+    let shut_down = "curl -s -w ' %{http_code}' --unix-socket \"$COOP_SOCKET\" -d '' http://localhost/api/v1/shutdown";
+    agent.nudge(&format!("[[bash:{shut_down}]] [[text:I tried.]]"));
+    let done = agent.event("the command", |body| body["kind"] == "tool" && body["phase"] == "completed");
+    let said = done["output"].as_str().expect("a text");
+    assert!(said.contains("FORBIDDEN") && said.contains(" 403"), "{said}");
+    agent.state("idle");
 }
 
 #[test]
