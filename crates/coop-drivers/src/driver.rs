@@ -347,6 +347,8 @@ pub enum Observation<'a> {
         /// Which.
         up: bool,
     },
+    /// The link has been down for long. It may still come up again, but what was heard over it is old.
+    LinkLost,
     /// The terminal has another title.
     Title(&'a str),
     /// The screen changed.

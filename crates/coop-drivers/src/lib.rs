@@ -17,6 +17,7 @@ mod opencode;
 mod options;
 mod program;
 mod questions;
+mod recent;
 mod registry;
 mod rules;
 mod service;

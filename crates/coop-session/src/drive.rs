@@ -125,6 +125,7 @@ impl Session {
         match news {
             News::Up => self.observe(&Observation::Link { up: true }),
             News::Down => self.observe(&Observation::Link { up: false }),
+            News::Lost => self.observe(&Observation::LinkLost),
             News::Message(message) => self.observe(&Observation::Control(&message)),
             News::Reply { name, status, body } => {
                 self.observe(&Observation::Reply { name: &name, status, body: &body });

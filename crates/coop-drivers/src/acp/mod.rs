@@ -191,8 +191,8 @@ impl Acp {
             // It no longer waits for an answer.
             "$/cancel_request" => {
                 let gone = wire::parse::<RequestId>(&params["requestId"]);
-                let asking = gone.and_then(|id| self.asking.remove(&ask::name(&id)));
-                let meanings = asking.map(|asking| Meaning::AskGone { about: Some(asking.about) });
+                let gone = gone.and_then(|id| self.asking.remove_entry(&ask::name(&id)));
+                let meanings = gone.map(|(request, _)| Meaning::RequestGone { request });
                 signals(method, meanings.into_iter().collect())
             }
             _ => Vec::new(),
@@ -233,6 +233,7 @@ impl Driver for Acp {
             | Observation::StatusFile(_)
             | Observation::Reply { .. }
             | Observation::Link { .. }
+            | Observation::LinkLost
             | Observation::Title(_)
             | Observation::Screen(_) => Vec::new(),
         }

@@ -232,6 +232,7 @@ impl Driver for Claude {
             Observation::Control(message) => self.observe_control(message),
             Observation::Reply { .. }
             | Observation::Link { .. }
+            | Observation::LinkLost
             | Observation::Sent(_)
             | Observation::Served { .. } => Vec::new(),
             Observation::Title(title) => self.observe_title(title),

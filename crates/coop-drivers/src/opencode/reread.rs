@@ -1,8 +1,6 @@
 //! What is read when the stream of events begins, or begins again: the events in between are gone for good, and the
 //! server may be another process. What comes in by the stream meanwhile is newer than what was read.
 
-use std::collections::HashSet;
-
 use coop_api::TurnOutcome;
 use serde_json::Value;
 
@@ -10,6 +8,7 @@ use super::events::{Asking, ended, signals};
 use super::setup::Begin;
 use super::{LinkState, OpenCode, deliver};
 use crate::driver::Say;
+use crate::recent::Recent;
 use crate::{Meaning, Signal};
 
 /// How many sessions and messages are read.
@@ -28,7 +27,7 @@ pub(super) struct Reread {
     /// Whether the stream told the agent's status since.
     pub(super) heard: bool,
     /// What the stream said is asked since.
-    pub(super) asked: HashSet<String>,
+    pub(super) asked: Recent,
 }
 
 impl OpenCode {
@@ -127,7 +126,7 @@ impl OpenCode {
             .collect();
         let is_listed = |id: &str| listed.iter().any(|(_, about)| about["id"] == id);
         let gone: Vec<_> =
-            self.asks.keys().filter(|id| !is_listed(id) && !self.reread.asked.contains(*id)).cloned().collect();
+            self.asks.keys().filter(|id| !is_listed(id) && !self.reread.asked.contains(id)).cloned().collect();
         for request in gone {
             self.asks.remove(&request);
             meanings.push(Meaning::RequestGone { request });

@@ -161,9 +161,13 @@ fn is_sign_of_idleness(seen: &Seen) -> bool {
         Seen::Hook { event, .. } => event == "AfterAgent" || event == "SessionStart",
         Seen::Log(line) => line["type"].is_string() || line["sessionId"].is_string(),
         Seen::Screen(_) => true,
-        Seen::Title(_) | Seen::Status(_) | Seen::Control(_) | Seen::Link(_) | Seen::Sent(_) | Seen::Answered { .. } => {
-            false
-        }
+        Seen::Title(_)
+        | Seen::Status(_)
+        | Seen::Control(_)
+        | Seen::Link(_)
+        | Seen::LinkLost
+        | Seen::Sent(_)
+        | Seen::Answered { .. } => false,
     }
 }
 

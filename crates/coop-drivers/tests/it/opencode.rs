@@ -449,3 +449,27 @@ proptest! {
 
 static EVENTS: LazyLock<Vec<(u64, Value)>> =
     LazyLock::new(|| ALL.iter().flat_map(|(_, text)| text.lines().filter_map(event)).collect());
+
+/// It was `working` for as long as its server was gone, and that may have been for ever.
+#[test]
+fn what_a_server_said_that_is_gone_for_long_is_not_known_any_more() {
+    let busy = json!({ SESSION: { "type": "busy" } });
+    for (status, then) in [(&busy, "working"), (&json!({}), "idle")] {
+        let mut mimic = ready();
+        let recording = by_name("A5_serve_events.jsonl");
+        let works = |text: &str| text.contains("\"session.status\"") && text.contains("\"busy\"");
+        let end = recording.lines().position(works).expect("work") + 1;
+        for (at, event) in recording.lines().take(end).filter_map(event) {
+            mimic.observe(&Observation::Control(&event), at);
+        }
+        assert_eq!(mimic.describe(), "working");
+        mimic.observe(&Observation::Link { up: false }, 0);
+        assert_eq!(mimic.describe(), "working", "it may be back in a moment");
+        mimic.observe(&Observation::LinkLost, 0);
+        assert_eq!(mimic.describe(), "unknown");
+        mimic.driver.say();
+        mimic.observe(&Observation::Link { up: true }, 0);
+        answer_reads(&mut mimic, status, &json!([]), &json!([]));
+        assert_eq!(mimic.describe(), then);
+    }
+}

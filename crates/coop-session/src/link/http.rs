@@ -44,11 +44,13 @@ pub(super) async fn keep(server: Server, mut said: mpsc::Receiver<Say>, tell: mp
             heard = &mut listening => {
                 let Some(was_up) = heard else { return };
                 if was_up {
-                    pauses = Pauses::new();
+                    pauses = Pauses::broke();
                 }
                 let (server, tell) = (server.clone(), tell.clone());
                 // What is said meanwhile waits; it would reach nobody.
-                pauses.wait().await;
+                if pauses.wait(&tell).await.is_none() {
+                    return;
+                }
                 listening.set(listen(server, tell));
             }
             what = said.recv() => match what {

@@ -377,6 +377,28 @@ fn a_person_at_the_keyboard_of_codex_is_heard_and_answers_first() {
     });
 }
 
+/// Whichever conversation was read last was taken for the person's.
+#[test]
+fn a_conversation_of_codex_that_is_begun_anew_is_followed() {
+    with_both(|which| {
+        let mut agent = Place::new().start(which, "pty", &[], &[]);
+        agent.state("idle");
+        agent.sidecar.see("Ask Codex to do anything");
+        agent.nudge("one [[text:the first]]");
+        agent.state("idle");
+        let first = agent.get("/api/v1/agent")["session_id"].clone();
+        agent.post("/api/v1/input", &json!({ "text": "/new" }));
+        agent.sidecar.see("/new");
+        agent.post("/api/v1/input", &json!({ "text": "\r" }));
+        let is_other = |body: &serde_json::Value| body["what"] == "session" && body["id"] != first;
+        let second = agent.event("another conversation", is_other)["id"].clone();
+        agent.nudge("two [[text:the second]]");
+        agent.state("idle");
+        let told = agent.get("/api/v1/agent");
+        assert_eq!((&told["session_id"], &told["last_message"]), (&second, &json!("the second")));
+    });
+}
+
 #[test]
 fn a_dialog_that_would_change_the_configuration_is_told_and_left_alone() {
     with_both(|which| {
