@@ -34,6 +34,7 @@ pub(crate) enum Measurement {
     Screen,
     Subscribers,
     Instructions,
+    Turns,
 }
 
 /// What this program does when it is a child of its own measurement.
@@ -63,6 +64,9 @@ pub(crate) enum Part {
     /// Feeds a recording to a terminal core
     #[command(hide = true)]
     Feed { core: Core, file: PathBuf },
+    /// Runs a conversation of a model with a tool
+    #[command(hide = true)]
+    Turns { turns: usize },
     /// Prints one of the streams, for profilers
     #[command(hide = true)]
     Stream { kind: Kind, size: usize },

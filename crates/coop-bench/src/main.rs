@@ -20,6 +20,7 @@ mod streams;
 mod subscribe;
 mod table;
 mod tmux;
+mod turns;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -42,6 +43,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Some(Part::Exit { report }) => child::exit(&report)?,
         Some(Part::Subscribe { host, count, pace }) => subscribe::run(&host, count, pace)?,
         Some(Part::Feed { core, file }) => feed::feed(core, &file)?,
+        Some(Part::Turns { turns }) => drop(turns::run(turns)?),
         Some(Part::Stream { kind, size }) => std::io::stdout().write_all(&streams::generate(kind, size))?,
     }
     Ok(ExitCode::SUCCESS)

@@ -90,6 +90,8 @@ pub enum Runtime {
     Pipe,
     /// By its server, without a terminal interface.
     Server,
+    /// In coop's own program, as a process of its own.
+    Inproc,
 }
 
 impl Runtime {
@@ -99,6 +101,7 @@ impl Runtime {
             Self::Pty => "pty",
             Self::Pipe => "pipe",
             Self::Server => "server",
+            Self::Inproc => "inproc",
         }
     }
 }

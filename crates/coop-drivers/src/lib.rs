@@ -4,6 +4,7 @@
 //! [`Arbiter`] makes one state of the signals. The session does everything that touches the world.
 
 mod acp;
+mod api;
 mod arbiter;
 mod artifact;
 mod claude;

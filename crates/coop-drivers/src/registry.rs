@@ -2,14 +2,14 @@
 
 use crate::driver::{Driver, Launch, Runtime};
 use crate::rules::{RuleError, Rules};
-use crate::{acp, claude, codex, gemini, opencode, program};
+use crate::{acp, api, claude, codex, gemini, opencode, program};
 
 /// An agent coop knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
     /// Its name, as `--agent` takes it.
     pub name: &'static str,
-    /// Names of its program, without a folder.
+    /// Names of its program, without a folder; none for coop's own.
     pub programs: &'static [&'static str],
     /// The package it comes from, on npm.
     pub package: &'static str,
@@ -45,7 +45,7 @@ pub struct Login {
 }
 
 /// Every agent coop knows.
-pub const KNOWN: &[Known] = &[claude::KNOWN, codex::KNOWN, gemini::KNOWN, opencode::KNOWN, acp::KNOWN];
+pub const KNOWN: &[Known] = &[claude::KNOWN, codex::KNOWN, gemini::KNOWN, opencode::KNOWN, acp::KNOWN, api::KNOWN];
 
 impl Known {
     /// Returns the agent of this name.

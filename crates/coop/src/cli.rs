@@ -12,6 +12,7 @@ use coop_api::Token;
 use coop_drivers::{Allowed, KNOWN, Runtime};
 
 use crate::bridge;
+use crate::run::Run;
 
 /// Runs a program on a terminal of its own and serves that terminal over HTTP, WebSocket and gRPC.
 #[derive(Debug, Parser)]
@@ -73,6 +74,8 @@ pub(crate) enum Sub {
     Type(Type),
     /// Presses keys in an agent's terminal
     Keys(Keys),
+    /// Has a model work in this folder, with tools: coop's own agent
+    Run(Box<Run>),
     /// Tells which agents are installed here, and what would not work
     Doctor(Doctor),
     /// Runs a simulated agent, or a fake model server for real ones
@@ -138,7 +141,7 @@ pub(crate) struct Serve {
     #[arg(long, env = "COOP_AGENT", value_name = "TYPE", default_value = "auto",
           value_parser = PossibleValuesParser::new(["auto"].into_iter().chain(KNOWN.iter().map(|known| known.name)).chain(["unknown"])))]
     pub(crate) agent: String,
-    /// How the agent is run: its own terminal interface, its protocol over pipes, or its server
+    /// How the agent is run: its own terminal interface, its protocol over pipes, its server, or in coop's own program
     #[arg(long, env = "COOP_RUNTIME", value_name = "RUNTIME")]
     pub(crate) runtime: Option<RuntimeChoice>,
     /// Give the agent a configuration of its own, set up without dialogs, instead of the user's
@@ -189,7 +192,7 @@ pub(crate) struct Serve {
     /// Which log lines are written
     #[arg(long, env = "COOP_LOG_LEVEL", value_name = "LVL", default_value = "info")]
     pub(crate) log_level: LogLevel,
-    /// The command to run
+    /// The command to run; for `--agent api` options of `coop run`
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
@@ -202,6 +205,11 @@ pub(crate) enum AcpService {
 }
 
 impl Serve {
+    /// Tells whether the agent is coop's own, so that the command is options of `coop run`.
+    pub(crate) fn is_own_agent(&self) -> bool {
+        self.agent == "api"
+    }
+
     /// Returns what the agent may have done for it.
     pub(crate) fn allowed(&self) -> Allowed {
         Allowed {
@@ -217,6 +225,7 @@ pub(crate) enum RuntimeChoice {
     Pty,
     Pipe,
     Server,
+    Inproc,
 }
 
 impl From<RuntimeChoice> for Runtime {
@@ -225,6 +234,7 @@ impl From<RuntimeChoice> for Runtime {
             RuntimeChoice::Pty => Self::Pty,
             RuntimeChoice::Pipe => Self::Pipe,
             RuntimeChoice::Server => Self::Server,
+            RuntimeChoice::Inproc => Self::Inproc,
         }
     }
 }
@@ -411,7 +421,7 @@ fn parse_host(text: &str) -> Result<IpAddr, String> {
 /// A year. Much more cannot be added to the clock.
 const MAX_SECS: f64 = 31_536_000.0;
 
-fn parse_secs(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_secs(text: &str) -> Result<Duration, String> {
     let wrong = || "not a number of seconds".to_owned();
     let secs: f64 = text.parse().map_err(|_| wrong())?;
     if secs > MAX_SECS {

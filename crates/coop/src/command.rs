@@ -5,11 +5,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use clap::Parser;
 use coop_session::Queries;
 use coop_term::Command;
 
 use crate::bridge::Target;
-use crate::cli::Serve;
+use crate::cli::{Cli, Serve};
+use crate::run;
 
 /// Variables that tell of the terminal coop itself was started in, which is not the child's.
 const OTHER_TERMINALS: &[&str] = &[
@@ -34,6 +36,7 @@ const OTHER_TERMINALS: &[&str] = &[
 pub(crate) fn command(options: &Serve, socket: &Path) -> anyhow::Result<(Command, Queries)> {
     let (argv, queries) = match (&options.attach, options.command.as_slice()) {
         (Some(target), _) => (bridge(target)?, Queries::Left),
+        (None, words) if options.is_own_agent() => (own_agent(words)?, Queries::Answered),
         (None, []) => bail!("there is nothing to run; give a command after --, such as `coop -- bash`, or --attach"),
         (None, command) => (command.to_vec(), Queries::Answered),
     };
@@ -44,6 +47,16 @@ pub(crate) fn command(options: &Serve, socket: &Path) -> anyhow::Result<(Command
         Command { program, args: argv.collect(), env: environment(options, socket, inherited), ..Command::default() },
         queries,
     ))
+}
+
+/// Returns the command of coop's own agent, which is this program; the words are options of `coop run`.
+fn own_agent(words: &[OsString]) -> anyhow::Result<Vec<OsString>> {
+    let program = env::current_exe().context("cannot find coop's own program file")?;
+    let command: Vec<OsString> = [program.into(), "run".into()].into_iter().chain(words.iter().cloned()).collect();
+    // What is wrong is better said before anything runs.
+    let as_run = command.iter().cloned().chain(["--acp".into()]);
+    Cli::try_parse_from(as_run).unwrap_or_else(|error| error.exit());
+    Ok(command)
 }
 
 fn bridge(target: &Target) -> anyhow::Result<Vec<OsString>> {
@@ -61,11 +74,10 @@ fn environment(
     socket: &Path,
     inherited: impl Iterator<Item = OsString>,
 ) -> Vec<(OsString, Option<OsString>)> {
-    // Those of the simulated agent are for the child.
-    let is_ours = |name: &OsStr| {
-        let name = name.as_encoded_bytes();
-        name.starts_with(b"COOP_") && !name.starts_with(b"COOP_SIM_")
-    };
+    // Those of the simulated agent and of our own are for the child.
+    let is_for_child = |name: &str| name.starts_with("COOP_SIM_") || options.is_own_agent() && run::is_setting(name);
+    let is_ours =
+        |name: &OsStr| name.as_encoded_bytes().starts_with(b"COOP_") && !name.to_str().is_some_and(is_for_child);
     // The bridge to a multiplexer, though, must find the same one as its user would.
     let foreign = |name: &OsStr| options.attach.is_none() && OTHER_TERMINALS.iter().any(|other| name == *other);
     let mut changes: Vec<(OsString, Option<OsString>)> =
@@ -85,10 +97,20 @@ fn term(options: &Serve) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-    use crate::cli::Cli;
+
+    #[test]
+    fn only_our_own_agent_gets_its_settings_and_its_key() {
+        let gone = |line: &[&str]| {
+            let cli = Cli::parse_from(line);
+            let inherited = ["COOP_API_KEY", "COOP_MODEL", "COOP_AUTH_TOKEN"].map(OsString::from);
+            let changes = environment(&cli.serve, Path::new("/run/x.sock"), inherited.into_iter());
+            let gone = changes.into_iter().filter(|(_, value)| value.is_none()).map(|(name, _)| name);
+            gone.filter_map(|name| name.into_string().ok()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(gone(&["coop", "--agent", "api"]), "COOP_AUTH_TOKEN");
+        assert_eq!(gone(&["coop", "--", "claude"]), "COOP_API_KEY COOP_MODEL COOP_AUTH_TOKEN");
+    }
 
     #[test]
     fn the_child_gets_no_secret_and_no_foreign_terminal() {

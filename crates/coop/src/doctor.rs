@@ -51,7 +51,11 @@ pub(crate) async fn run(options: Doctor) -> anyhow::Result<i32> {
 }
 
 async fn look(known: &Known) -> Finding {
-    let program = known.programs.iter().find_map(|name| on_path(name));
+    let program = match known.programs {
+        // It is what runs now.
+        [] => env::current_exe().ok(),
+        names => names.iter().find_map(|name| on_path(name)),
+    };
     let mut problems = Vec::new();
     let version = match &program {
         None => {

@@ -43,6 +43,18 @@ pub(crate) fn choose(options: &Serve, command: &Command) -> anyhow::Result<Chose
     let known = match options.agent.as_str() {
         "unknown" => None,
         "auto" => Known::of_command(&argv),
+        name if options.is_own_agent() => {
+            if options.attach.is_some() {
+                bail!("--attach shows what runs in a terminal, and {name} has none");
+            }
+            if options.allowed().anything() {
+                bail!(
+                    "--acp-allow: {name} reads and writes by itself; `--allow` of `coop run` says what without asking"
+                );
+            }
+            // The word after our own program is `run`.
+            Known::by_name(name).map(|known| (known, 1))
+        }
         name => {
             let known = Known::by_name(name).with_context(|| format!("coop does not know the agent {name}"))?;
             let at = known.program_said_in(&argv).or_else(|| options.attach.is_some().then_some(0));
@@ -342,7 +354,7 @@ fn folder_name(folder: &Path) -> String {
 }
 
 /// Writes a file that only this user can read. Whoever reads it meanwhile sees all of it or what was there before.
-fn write_private(file: &FileToWrite) -> io::Result<()> {
+pub(crate) fn write_private(file: &FileToWrite) -> io::Result<()> {
     let path = Path::new(&file.path);
     if let Some(folder) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;

@@ -15,6 +15,7 @@ mod leftovers;
 mod listen;
 mod oneshot;
 mod paths;
+mod run;
 mod serve;
 mod shield;
 
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
             Some(Sub::Screen(options)) => oneshot::screen(options).await,
             Some(Sub::Type(options)) => oneshot::type_text(options).await,
             Some(Sub::Keys(options)) => oneshot::keys(options).await,
+            Some(Sub::Run(options)) => run::run(*options).await,
             Some(Sub::Doctor(options)) => doctor::run(options).await,
             Some(Sub::Sim(Sim { what })) => simulate(what).await,
             Some(Sub::Hook { .. } | Sub::Guard { .. } | Sub::Await { .. }) => Ok(0),

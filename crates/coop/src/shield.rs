@@ -52,12 +52,16 @@ fn has_value(arg: &OsStr, flag: &str) -> bool {
     arg.as_encoded_bytes().strip_prefix(flag.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
 }
 
-/// Closes our memory and environment to other processes of this user, and adopts what the child leaves behind, so that
-/// it can always be told where a process comes from.
-pub(crate) fn raise() {
+/// Closes our memory and environment to other processes of this user.
+pub(crate) fn close() {
     if let Err(error) = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable) {
         tracing::warn!(%error, "other processes of this user can read coop's memory");
     }
+}
+
+/// Closes us, and adopts what the child leaves behind, so that it can always be told where a process comes from.
+pub(crate) fn raise() {
+    close();
     if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
         tracing::warn!(%error, "processes that detach from the agent cannot be told from others");
     }

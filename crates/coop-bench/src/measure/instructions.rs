@@ -50,7 +50,7 @@ pub(crate) fn run(lab: &Lab, table: &mut Table) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn is_installed() -> bool {
+pub(crate) fn is_installed() -> bool {
     let mut command = clean_command(Path::new("valgrind"), &["--version"]);
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }

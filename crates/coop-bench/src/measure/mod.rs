@@ -9,6 +9,7 @@ mod screen;
 mod start;
 mod subscribers;
 mod throughput;
+mod turns;
 
 use clap::ValueEnum;
 
@@ -28,6 +29,7 @@ pub(crate) fn run(measurement: Measurement, lab: &Lab, table: &mut Table) -> any
         Measurement::Screen => screen::run(lab, table),
         Measurement::Subscribers => subscribers::run(lab, table),
         Measurement::Instructions => instructions::run(lab, table),
+        Measurement::Turns => turns::run(lab, table),
     };
     if let Err(error) = outcome {
         let name = measurement.to_possible_value();

@@ -1,7 +1,7 @@
 //! What kind of error the agent gave up on.
 
 use agent_client_protocol_schema::{Error, ErrorCode};
-use coop_api::{Fault, FaultKind};
+use coop_api::{Fault, FaultKind, FaultReport, Retry};
 use serde_json::Value;
 
 use crate::fault as by_words;
@@ -25,6 +25,14 @@ pub(super) fn other(message: String) -> Fault {
     Fault { kind: FaultKind::Other, message, status: None, until: None }
 }
 
+/// Returns the report of an error after which the agent tries again.
+pub(super) fn retry(params: &Value) -> FaultReport {
+    let message = params["message"].as_str().unwrap_or_default();
+    let fault = by_words::fault(params["error"].as_str().unwrap_or_default(), message, status_in(message));
+    let attempt = params["attempt"].as_u64().and_then(|attempt| attempt.try_into().ok()).unwrap_or(1);
+    FaultReport { fault, retry: Some(Retry { attempt, max: None, delay_ms: params["delayMs"].as_u64() }) }
+}
+
 /// Returns what an error says, without the wrapping that some put around it.
 pub(super) fn words(error: &Error) -> String {
     let wrapped = serde_json::from_str::<Value>(&error.message).ok();
@@ -45,6 +53,15 @@ fn status_in(message: &str) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_that_is_made_again_says_why_and_when() {
+        let params =
+            serde_json::json!({ "attempt": 2, "delayMs": 700, "error": "rate_limit", "message": "Slow (429)" });
+        let report = retry(&params);
+        assert_eq!((report.fault.kind, report.fault.status), (FaultKind::RateLimit, Some(429)));
+        assert_eq!(report.retry, Some(Retry { attempt: 2, max: None, delay_ms: Some(700) }));
+    }
 
     #[test]
     fn errors_are_told_apart() {

@@ -6,7 +6,7 @@
 //! ```ignore
 //! new: |rules, launch| match launch.runtime {
 //!     Runtime::Pipe => acp::driver(launch, &["--acp"]),
-//!     Runtime::Pty | Runtime::Server => Box::new(Gemini::new(rules, launch)),
+//!     Runtime::Pty | Runtime::Server | Runtime::Inproc => Box::new(Gemini::new(rules, launch)),
 //! },
 //! ```
 //!
@@ -46,6 +46,9 @@ use crate::registry::Known;
 use crate::{Meaning, Reach, Signal, StartSource};
 
 pub(crate) use self::opening::VARIABLES;
+
+/// How coop's own agent tells that a call of the model failed and is made again. The protocol has no word for it.
+const RETRY: &str = "_coop/retry";
 
 /// What can be done with such an agent; the first and the last only with those that say so.
 const CAPABILITIES: [Capability; 7] = [
@@ -184,6 +187,7 @@ impl Acp {
                 let meanings = self.updated(params, at);
                 signals(&kind, meanings)
             }
+            RETRY => signals(method, vec![Meaning::Retrying(fault::retry(params))]),
             // It no longer waits for an answer.
             "$/cancel_request" => {
                 let gone = wire::parse::<RequestId>(&params["requestId"]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agent_client_protocol_schema::{
-    AGENT_METHOD_NAMES, AgentMethodNames, ContentBlock, Error, PromptRequest, PromptResponse, TextContent,
+    AGENT_METHOD_NAMES, AgentMethodNames, ContentBlock, Error, PromptRequest, TextContent, Usage as Told,
 };
 use coop_api::{Message, Role, TurnOutcome, Usage};
 use serde_json::Value;
@@ -89,13 +89,14 @@ impl Acp {
         meanings.extend(self.saying.take());
         meanings.extend(self.tools.turn_ended());
         self.asking.clear();
+        // The protocol has no place for it in an error, so it is among what the agent adds.
+        let used = match &outcome {
+            Ok(reply) => self.used(&turn, reply),
+            Err(error) => error.data.as_ref().and_then(|data| self.used(&turn, data)),
+        };
+        meanings.extend(used.map(|usage| Meaning::Used { id: turn.id.to_string(), usage, at: None }));
         let detail = match outcome {
             Ok(reply) => {
-                meanings.extend(self.used(&turn, reply).map(|usage| Meaning::Used {
-                    id: turn.id.to_string(),
-                    usage,
-                    at: None,
-                }));
                 let reason = reply["stopReason"].as_str().unwrap_or("no reason");
                 meanings.push(Meaning::Idle(match reason {
                     "cancelled" => TurnOutcome::Interrupted,
@@ -127,8 +128,7 @@ impl Acp {
     fn used(&self, turn: &Turn, reply: &Value) -> Option<Usage> {
         let cost_usd = self.cost.zip(turn.cost_before).map(|(now, before)| (now - before).max(0.0));
         let cost_usd = cost_usd.filter(|_| self.tells_cost);
-        let told = wire::parse::<PromptResponse>(reply).and_then(|reply| reply.usage);
-        if let Some(told) = told {
+        if let Some(told) = wire::parse::<Told>(&reply["usage"]) {
             return Some(Usage {
                 input_tokens: told.input_tokens,
                 output_tokens: told.output_tokens,

@@ -41,7 +41,7 @@ impl Claude {
                 self.asked_at = at;
                 let reach = Reach::Hook { suggestions: payload["permission_suggestions"].clone() };
                 match self.runtime {
-                    Runtime::Pty | Runtime::Server => {
+                    Runtime::Pty | Runtime::Server | Runtime::Inproc => {
                         let draft = answer::draft(tool.unwrap_or("?"), &payload["tool_input"], reach);
                         vec![signal(Meaning::Ask(Box::new(draft)))]
                     }

@@ -211,7 +211,7 @@ impl Claude {
 impl Driver for Claude {
     fn capabilities(&self) -> &'static [Capability] {
         match self.runtime {
-            Runtime::Pty | Runtime::Server => &CAPABILITIES[1..],
+            Runtime::Pty | Runtime::Server | Runtime::Inproc => &CAPABILITIES[1..],
             Runtime::Pipe => &CAPABILITIES,
         }
     }
@@ -242,7 +242,7 @@ impl Driver for Claude {
 
     fn deliver(&mut self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
         match view.runtime {
-            Runtime::Pty | Runtime::Server => {
+            Runtime::Pty | Runtime::Server | Runtime::Inproc => {
                 let steps = input::deliver(text, view.screen, &[&self.last_prompt, &self.typed])?;
                 text.clone_into(&mut self.typed);
                 Ok(steps)
@@ -261,7 +261,7 @@ impl Driver for Claude {
 
     fn interrupt(&self, view: &View<'_>) -> Vec<Step> {
         match view.runtime {
-            Runtime::Pty | Runtime::Server => crate::keys::interrupt(),
+            Runtime::Pty | Runtime::Server | Runtime::Inproc => crate::keys::interrupt(),
             Runtime::Pipe => stream::interrupt(),
         }
     }
@@ -299,7 +299,7 @@ impl Driver for Claude {
     fn configure(&mut self, settings: &Configure, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
         match view.runtime {
             Runtime::Pipe => self.configure_by_control(settings),
-            Runtime::Pty | Runtime::Server => {
+            Runtime::Pty | Runtime::Server | Runtime::Inproc => {
                 let why =
                     "its mode and model can be set only with --runtime pipe; in its terminal use /model or the keys";
                 Err(Refusal::Unsupported(why.into()))

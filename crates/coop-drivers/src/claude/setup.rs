@@ -165,14 +165,16 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
     }
     // Over pipes the protocol says it all, and sooner.
     let mut watch = match launch.runtime {
-        Runtime::Pty | Runtime::Server => vec![Watch::Status { folder: format!("{config_dir}/sessions") }],
+        Runtime::Pty | Runtime::Server | Runtime::Inproc => {
+            vec![Watch::Status { folder: format!("{config_dir}/sessions") }]
+        }
         Runtime::Pipe => Vec::new(),
     };
     if let Some(id) = session_id(launch) {
         watch.push(Watch::Log { path: format!("{}/{id}.jsonl", logs(launch)) });
     }
     let (link, opening) = match launch.runtime {
-        Runtime::Pty | Runtime::Server => (Link::None, Vec::new()),
+        Runtime::Pty | Runtime::Server | Runtime::Inproc => (Link::None, Vec::new()),
         Runtime::Pipe => (Link::Pipe, stream::opening().into_iter().map(Say::Message).collect()),
     };
     Ok(Setup { command: insert(launch, ours), env, files, watch, companion: None, link, opening })

@@ -100,7 +100,9 @@ impl Codex {
                     (Runtime::Pipe, Begin::By { method, params }) => self.tell(THREAD, method, &params),
                     // That was refused before the start.
                     (Runtime::Pipe, Begin::Picked) => {}
-                    (Runtime::Pty | Runtime::Server, _) => self.tell(LOADED, "thread/loaded/list", &json!({})),
+                    (Runtime::Pty | Runtime::Server | Runtime::Inproc, _) => {
+                        self.tell(LOADED, "thread/loaded/list", &json!({}))
+                    }
                 }
                 Vec::new()
             }

@@ -186,7 +186,7 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
     let given = launch.command.clone();
     let setup = match (plan.way, launch.runtime) {
         (Way::Server, Runtime::Pipe) => over_pipes(launch, &plan)?,
-        (Way::Server, Runtime::Pty | Runtime::Server) => beside_server(launch, &plan),
+        (Way::Server, Runtime::Pty | Runtime::Server | Runtime::Inproc) => beside_server(launch, &plan),
         // It would wait for the end of its input.
         (Way::Lines, _) => {
             let closed = ["sh", "-c", "exec \"$@\" </dev/null", "sh"].map(str::to_owned);
@@ -196,7 +196,7 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
             let why = "this is not a Codex with an app-server that coop knows; run it without --runtime pipe";
             return Err(SetupError(why.into()));
         }
-        (Way::Screen, Runtime::Pty | Runtime::Server) => Setup { command: given, ..Setup::default() },
+        (Way::Screen, Runtime::Pty | Runtime::Server | Runtime::Inproc) => Setup { command: given, ..Setup::default() },
     };
     let companion = setup.companion.map(|companion| Companion { env: env.clone(), ..companion });
     Ok(Setup { env, files, companion, ..setup })

@@ -51,7 +51,7 @@ pub(crate) const KNOWN: Known = Known {
     rules: include_str!("../../rules/gemini.toml"),
     reads: setup::reads,
     new: |rules, launch| match launch.runtime {
-        Runtime::Pty | Runtime::Server => Box::new(Gemini::new(rules, launch)),
+        Runtime::Pty | Runtime::Server | Runtime::Inproc => Box::new(Gemini::new(rules, launch)),
         // There it speaks the Agent Client Protocol.
         Runtime::Pipe => acp::driver(launch, &["--acp"]),
     },

@@ -166,7 +166,7 @@ proptest! {
     ) {
         let mut mimic = Mimic::new(runtime, &["claude"]);
         mimic.see(&match runtime {
-            Runtime::Pty | Runtime::Server => {
+            Runtime::Pty | Runtime::Server | Runtime::Inproc => {
                 let payload = json!({
                     "session_id": SESSION, "tool_name": tool, "tool_input": input,
                     "permission_suggestions": suggestions,

@@ -64,8 +64,16 @@ const AGENT: Table<str> = &[
     ("task", |prompt| delegated(prompt, "general")),
 ];
 
+/// What tells coop's own agent from others. Its tools have names that are also theirs, with other arguments.
+const OWN: [&str; 3] = ["shell", "edit", "list"];
+
 /// Returns the call that does an act, if a tool for it is on offer.
 pub(crate) fn call(act: &Act, offered: &[Tool]) -> Option<Call> {
+    if OWN.iter().all(|name| offered.iter().any(|tool| tool.name == *name))
+        && let Some((name, input)) = own(act)
+    {
+        return Some(call_by_name(name, input, offered));
+    }
     match act {
         Act::Shell(command) => pick(SHELL, command.as_str(), offered),
         Act::Write(file) => pick(WRITE, file, offered),
@@ -79,6 +87,17 @@ pub(crate) fn call(act: &Act, offered: &[Tool]) -> Option<Call> {
             Some(Call { name: tool.name.clone(), kind: tool.kind.clone(), input: input.clone() })
         }
     }
+}
+
+/// Returns the tool of coop's own agent that does an act, and what to call it with.
+fn own(act: &Act) -> Option<(&'static str, Value)> {
+    Some(match act {
+        Act::Shell(command) => ("shell", json!({ "command": command })),
+        Act::Write(file) => ("write", json!({ "path": file.path, "content": file.content })),
+        Act::Read(path) => ("read", json!({ "path": path })),
+        Act::Edit(edit) => ("edit", json!({ "path": edit.path, "old": edit.old, "new": edit.new })),
+        Act::Ask(_) | Act::Plan(_) | Act::Agent(_) | Act::Tool(..) => return None,
+    })
 }
 
 /// Returns the call of a tool by its name, also of one that is not on offer.
@@ -193,6 +212,19 @@ mod tests {
         edit {"filePath":"/f","newString":"b","oldString":"a"}
         exec_command {"cmd":"cat '/it'\\''s'"}
         read {"filePath":"/f"}
+        "#);
+    }
+
+    #[test]
+    fn our_own_agent_is_known_by_its_tools() {
+        let own = ["read", "list", "search", "write", "edit", "shell"];
+        let calls =
+            ["[[bash:ls]]", "[[write:f|a]]", "[[read:f]]", "[[edit:f|a|b]]"].map(|act| called(act, &own).unwrap());
+        insta::assert_snapshot!(calls.join("\n"), @r#"
+        shell {"command":"ls"}
+        write {"content":"a","path":"f"}
+        read {"path":"f"}
+        edit {"new":"b","old":"a","path":"f"}
         "#);
     }
 

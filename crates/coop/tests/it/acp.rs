@@ -1,4 +1,4 @@
-//! Agents that speak ACP: the same list for the scripted one, and for Gemini and OpenCode where `COOP_REAL_GEMINI` and
+//! Agents that speak ACP: the same list for the scripted one, for coop's own, and for Gemini and OpenCode where `COOP_REAL_GEMINI` and
 //! `COOP_REAL_OPENCODE` name them (`make test-real` does).
 
 use std::os::unix::fs::PermissionsExt;
@@ -20,6 +20,8 @@ const KEY: &str = "sk-dummy-key-for-a-model-on-loopback";
 #[derive(Clone, Debug)]
 enum Which {
     Scripted,
+    /// coop's own, with a model on loopback.
+    Api,
     Gemini(String),
     OpenCode(String),
 }
@@ -28,6 +30,7 @@ impl Which {
     fn name(&self) -> &'static str {
         match self {
             Self::Scripted => "sim-acp",
+            Self::Api => "api",
             Self::Gemini(_) => "gemini",
             Self::OpenCode(_) => "opencode",
         }
@@ -35,10 +38,15 @@ impl Which {
 
     fn all() -> Vec<Self> {
         let real = |name: &str, of: fn(String) -> Self| env::var(name).ok().map(of);
-        [Some(Self::Scripted), real("COOP_REAL_GEMINI", Self::Gemini), real("COOP_REAL_OPENCODE", Self::OpenCode)]
-            .into_iter()
-            .flatten()
-            .collect()
+        [
+            Some(Self::Scripted),
+            Some(Self::Api),
+            real("COOP_REAL_GEMINI", Self::Gemini),
+            real("COOP_REAL_OPENCODE", Self::OpenCode),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
 }
 
@@ -57,7 +65,7 @@ impl World {
         }
         let model = match which {
             Which::Scripted => None,
-            Which::Gemini(_) | Which::OpenCode(_) => Some(Model::start(&folder.path().join("tmp"))),
+            Which::Api | Which::Gemini(_) | Which::OpenCode(_) => Some(Model::start(&folder.path().join("tmp"))),
         };
         let world = Self { which: which.clone(), folder, model };
         world.write_config();
@@ -77,7 +85,7 @@ impl World {
         };
         let url = self.model.as_ref().map_or("", |model| &model.url);
         match &self.which {
-            Which::Scripted => {}
+            Which::Scripted | Which::Api => {}
             Which::Gemini(_) => {
                 write(".gemini/trustedFolders.json", json!({ self.path("work").to_string_lossy(): "TRUST_FOLDER" }));
                 write(
@@ -108,6 +116,7 @@ impl World {
     fn start(&self, options: &[&str], args: &[&str]) -> Agent {
         let program = match &self.which {
             Which::Scripted => vec![COOP, "sim", "acp"],
+            Which::Api => vec!["--model", "claude-opus-4-8"],
             Which::Gemini(path) => vec![path, "-m", "gemini-2.5-pro", "--acp"],
             Which::OpenCode(path) => vec![path, "acp"],
         };
@@ -115,7 +124,8 @@ impl World {
     }
 
     fn start_program(&self, options: &[&str], program: &[&str]) -> Agent {
-        let fixed = ["--agent", "acp", "--log-level", "warn"];
+        let agent = if matches!(self.which, Which::Api) { "api" } else { "acp" };
+        let fixed = ["--agent", agent, "--log-level", "warn"];
         let url = self.model.as_ref().map_or("", |model| &model.url);
         let sidecar = Sidecar::with(&[&fixed[..], options, &["--"], program].concat(), |command| {
             command.env("HOME", self.path("home")).env("TMPDIR", self.path("tmp")).current_dir(self.path("work"));
@@ -124,6 +134,7 @@ impl World {
                 command.envs([("http_proxy", url), ("https_proxy", url), ("NO_PROXY", "127.0.0.1")]);
                 command.envs([("GEMINI_API_KEY", KEY), ("GOOGLE_GEMINI_BASE_URL", url)]);
                 command.env("OPENCODE_DISABLE_MODELS_FETCH", "1");
+                command.envs([("COOP_API_KEY", KEY), ("COOP_BASE_URL", url)]);
             }
             command
         });
@@ -356,7 +367,7 @@ fn messages_of_any_size_arrive_once_and_whole() {
                 lines.lines().map(|line| serde_json::from_str(line).expect("a prompt")).collect()
             }
             // The model was asked with each.
-            Which::Gemini(_) | Which::OpenCode(_) => {
+            Which::Api | Which::Gemini(_) | Which::OpenCode(_) => {
                 let asked = world.model.as_ref().expect("a model").asked();
                 let texts: Vec<_> = asked.iter().filter_map(|asked| asked["text"].as_str()).collect();
                 let whole = |message: &&String| texts.iter().any(|text| text.contains(message.as_str()));
@@ -469,6 +480,10 @@ fn files_and_terminals_are_served_where_they_are_allowed_and_nowhere_else() {
 #[test]
 fn a_file_is_written_for_the_agent() {
     each(|world| {
+        // It writes its files itself.
+        if matches!(world.which, Which::Api) {
+            return;
+        }
         // Gemini does not understand that there is none.
         let content = || fs::read_to_string(world.path("work/made.txt")).expect("it is there");
         fs::write(world.path("work/made.txt"), "zero").expect("written");

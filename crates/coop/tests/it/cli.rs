@@ -103,6 +103,8 @@ fn flags_that_make_no_sense_are_told_by_name() {
         (&["--agent", "cursor", "--", "true"], "--agent"),
         (&["--attach", "zellij:x"], "--attach"),
         (&["--attach", "tmux:x", "--", "true"], "--attach"),
+        (&["--agent", "api", "--", "a prompt"], "'[PROMPT]' cannot be used with '--acp'"),
+        (&["--agent", "api", "--", "--max-turns", "many"], "--max-turns"),
         (&["--log-level", "loud", "--", "true"], "--log-level"),
         (&["--idle-timeout=-3", "--", "true"], "--idle-timeout"),
         (&["--idle-timeout", "-1", "--", "true"], "not a number of seconds"),

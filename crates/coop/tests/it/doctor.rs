@@ -111,3 +111,13 @@ fn a_login_is_sought_where_each_agent_keeps_it() {
         (&"0.9.0".into(), &Value::Null, &Value::Array(vec![]))
     );
 }
+
+#[test]
+fn coops_own_agent_is_always_here() {
+    let home = tempfile::tempdir().expect("a folder");
+    let output = doctor(home.path(), &["--json"], Some("sk-very-secret"));
+    let findings: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let own = findings.as_array().into_iter().flatten().find(|finding| finding["agent"] == "api").expect("a finding");
+    assert_eq!((&own["version"], &own["is_tested"]), (&env!("CARGO_PKG_VERSION").into(), &true.into()), "{own}");
+    assert_eq!((&own["login"], &own["problems"]), (&"$ANTHROPIC_API_KEY".into(), &Value::Array(Vec::new())), "{own}");
+}

@@ -19,6 +19,7 @@ mod lock;
 mod opencode;
 mod opencode_link;
 mod repository;
+mod run;
 mod runtimes;
 mod sidecar;
 mod tool;

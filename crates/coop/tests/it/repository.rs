@@ -101,6 +101,7 @@ fn the_command_line_reference_is_current() {
         &["type", "--help"],
         &["keys", "--help"],
         &["doctor", "--help"],
+        &["run", "--help"],
         &["sim", "--help"],
     ] {
         let home = tempfile::tempdir().expect("a temporary folder");
