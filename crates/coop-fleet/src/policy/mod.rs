@@ -182,7 +182,7 @@ const PATHS: [&str; 8] =
 /// Returns the files a request is about.
 fn paths(ask: &Ask) -> Vec<String> {
     let named = |key: &&str| ask.input.as_ref()?.get(*key)?.as_str().map(str::to_owned);
-    PATHS.iter().filter_map(|key| named(key)).collect()
+    PATHS.iter().filter_map(named).collect()
 }
 
 /// Returns the command a request is about, from what the tool is called with; a preview may be cut.

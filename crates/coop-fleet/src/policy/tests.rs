@@ -165,8 +165,7 @@ proptest! {
 
     /// A shell's own special characters outside quotes never stay in a word.
     #[test]
-    fn what_is_split_has_nothing_special_left(line in "[a-c \\$;&|<>(){}`'\"\\\\*?~#!=\n-]{0,24}") {
-        prop_assume!(!line.contains(['\'', '"', '\\']));
+    fn what_is_split_has_nothing_special_left(line in "[a-c \\$;&|<>(){}`*?~#!=\n-]{0,24}") {
         if let Ok(commands) = split(&line) {
             for word in commands.iter().flatten() {
                 let special = "$;&|<>(){}`*?!\n ";
