@@ -6,3 +6,4 @@
 pub mod definition;
 pub mod engine;
 pub mod policy;
+pub mod store;

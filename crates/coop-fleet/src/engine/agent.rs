@@ -179,6 +179,15 @@ impl Dispatch<'_> {
     fn take(&mut self, input: &Input) {
         match input {
             Input::Spawned { resumed } => self.spawned(*resumed),
+            // What a process does that is being ended changes nothing any more.
+            Input::Working
+            | Input::Idle { .. }
+            | Input::Prompt { .. }
+            | Input::Failed { .. }
+            | Input::StopBlocked { .. }
+            | Input::Due
+            | Input::GateEnded { .. }
+                if self.agent.replacing || self.agent.outcome.is_some() => {}
             Input::Working => self.working(),
             Input::Idle { last_message } => self.idle(last_message.clone()),
             Input::Prompt { ask } => self.asked(ask),
@@ -187,9 +196,11 @@ impl Dispatch<'_> {
             Input::Gone { code, signal } => self.gone(*code, *signal),
             // The turn is not over by that: other hooks may still send the agent back. Its idleness tells.
             Input::StopAllowed => {}
-            Input::StopBlocked { reason: None } if self.agent.outcome.is_none() => self.resolve_stop(),
-            Input::StopBlocked { .. } => {}
+            Input::StopBlocked { reason: None } => self.resolve_stop(),
+            Input::StopBlocked { reason: Some(_) } => {}
             Input::Interrupted => self.agent.dispatched = Some(self.agent.turn),
+            // Kept for people to see. A silence says nothing about the agent.
+            Input::Missed { .. } | Input::Unreachable { .. } => {}
             Input::Cost { usd } => self.agent.cost_usd = *usd,
             Input::Due => self.due(),
             Input::GateEnded { intent, verdict } => self.gate_ended(intent, verdict),
@@ -211,9 +222,7 @@ impl Dispatch<'_> {
         agent.forget_plans();
         let prompt = if resumed { None } else { self.rules.prompt.clone() };
         let words: Vec<_> = [prompt, self.agent.first_words.take()].into_iter().flatten().collect();
-        if !words.is_empty() {
-            self.send(words.join("\n\n"));
-        }
+        self.agent.first_words = Some(words.join("\n\n")).filter(|words| !words.is_empty());
     }
 
     fn working(&mut self) {
@@ -231,10 +240,15 @@ impl Dispatch<'_> {
         let agent = &mut self.agent;
         agent.phase = Phase::Idle;
         agent.last_message = last_message.or(agent.last_message.take());
-        if agent.resting {
+        let was_resting = std::mem::replace(&mut agent.resting, true);
+        if let Some(words) = agent.first_words.take() {
+            agent.dispatched = Some(agent.turn);
+            agent.forget_plans();
+            return self.send(words);
+        }
+        if was_resting {
             return;
         }
-        agent.resting = true;
         agent.counts.dead = Count::default();
         agent.counts.errors = <[Count; 5]>::default();
         if agent.dispatched != Some(agent.turn) {

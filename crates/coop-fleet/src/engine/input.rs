@@ -1,4 +1,4 @@
-use coop_api::{Ask, AskId, Fault};
+use coop_api::{Ask, AskId, Fault, Seq};
 use serde::{Deserialize, Serialize};
 
 use super::intent::IntentId;
@@ -50,6 +50,18 @@ pub enum Input {
     StopAllowed,
     /// Somebody stopped it in its turn, and has it in hand.
     Interrupted,
+    /// These of its events were no longer kept when they were asked for.
+    Missed {
+        /// The first.
+        from: Seq,
+        /// The last.
+        to: Seq,
+    },
+    /// Its process lives, and cannot be reached.
+    Unreachable {
+        /// What was seen.
+        why: String,
+    },
     /// What its conversation has cost so far.
     Cost {
         /// In US dollars.

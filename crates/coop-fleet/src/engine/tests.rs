@@ -315,7 +315,8 @@ fn a_process_that_is_replaced_is_not_dead_and_is_told_to_go_on() {
     actions.on_dead = Plan::only(DeadAction::Resume);
     let mut play = Play::new(Rules { prompt: Some("Fix it".to_owned()), ..rules(actions) });
     assert_eq!(play.names(&[Input::Working, GONE]), ["resume"]);
-    let told = play.feed(&Input::Spawned { resumed: true });
+    assert_eq!(play.feed(&Input::Spawned { resumed: true }), [], "it takes no message yet");
+    let told = play.feed(&IDLE);
     let message = "Your process was started again. Continue where you left off.".to_owned();
     assert_eq!(told, [Effect::Send { message }]);
     assert_eq!(play.names(&[IDLE]), [""; 0], "it has not had a turn yet");
@@ -325,9 +326,11 @@ fn a_process_that_is_replaced_is_not_dead_and_is_told_to_go_on() {
 #[test]
 fn the_prompt_is_told_once_for_each_fresh_conversation() {
     let rules = Rules { prompt: Some("Fix it".to_owned()), ..rules(Actions::with_idle(IdleAction::Done)) };
-    let (_, intents) = Agent::new(AgentId("a1".to_owned()), Timestamp(0)).step(&rules, &SPAWNED, Timestamp(1));
-    let send = Effect::Send { message: "Fix it".to_owned() };
-    assert_eq!(intents, [Intent { id: IntentId("a1/1".to_owned()), agent: AgentId("a1".to_owned()), effect: send }]);
+    let mut play = Play::new(rules);
+    let (_, intents) = play.agent.step(&play.rules, &IDLE, Timestamp(1));
+    let effect = Effect::Send { message: "Fix it".to_owned() };
+    assert_eq!(intents, [Intent { id: IntentId("a1/1".to_owned()), agent: AgentId("a1".to_owned()), effect }]);
+    assert_eq!(play.names(&[IDLE, IDLE, Input::Working, IDLE]), ["send", "done"]);
 }
 
 #[test]
@@ -488,10 +491,7 @@ proptest! {
     fn a_turn_is_dispatched_once(story in any_story()) {
         let (_, steps) = play(&busy_rules(), &story);
         let mut last = None;
-        for ((agent, intents), (input, _)) in steps.iter().zip(&story) {
-            if matches!(input, Input::Spawned { .. }) {
-                continue;
-            }
+        for (agent, intents) in &steps {
             let moves = intents.iter().filter(|intent| {
                 matches!(intent.effect, Effect::Send { .. } | Effect::Resume | Effect::Restart | Effect::Finish { .. })
             });
