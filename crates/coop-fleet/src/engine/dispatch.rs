@@ -275,7 +275,11 @@ impl<'a> Dispatch<'a> {
     fn go_on(&mut self, message: String) {
         match self.limit() {
             Some(limit) => self.escalate(limit, None),
-            None => self.send(message),
+            None => {
+                // An agent that failed before it could be told its first words is told those.
+                let message = self.agent.first_words.take().unwrap_or(message);
+                self.send(message);
+            }
         }
     }
 

@@ -4,7 +4,8 @@ use coop_api::{AgentId, Ask};
 use rusqlite::OptionalExtension;
 
 use super::record::{parse, record, signed};
-use super::{Fact, Store, StoreError};
+use super::{Store, StoreError};
+use crate::Fact;
 use crate::engine::{Effect, Input, Intent, IntentId, Timestamp};
 
 /// An answer that was given, by whom and why.

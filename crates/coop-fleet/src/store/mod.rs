@@ -22,14 +22,14 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use coop_api::{AgentId, Event, Seq};
+use coop_api::{AgentId, Seq};
 use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
 pub use self::error::StoreError;
 pub use self::intents::Decided;
 use crate::definition::Definition;
-use crate::engine::{Agent, Input, Rules, Timestamp};
+use crate::engine::{Agent, Rules, Timestamp};
 
 /// How long somebody else may keep the file.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -39,19 +39,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Store {
     db: Connection,
     path: PathBuf,
-}
-
-/// Something that happened to an agent.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Fact {
-    /// To which.
-    pub agent: AgentId,
-    /// Which sidecar told it, and its number there. The same is kept once.
-    pub told: Option<(String, Seq)>,
-    /// What it means to the engine.
-    pub input: Option<Input>,
-    /// What the sidecar said.
-    pub event: Option<Box<Event>>,
 }
 
 /// Where an agent's rules come from: the text of a definition, and the name in it. It is kept as text, so that what was

@@ -6,7 +6,8 @@ use rusqlite::{Connection, OptionalExtension, Transaction};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Defined, Fact, Store, StoreError};
+use super::{Defined, Store, StoreError};
+use crate::Fact;
 use crate::engine::{Agent, Input, Intent, Timestamp};
 
 impl Store {

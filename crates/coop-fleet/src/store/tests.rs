@@ -2,7 +2,8 @@ use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 
 use super::*;
-use crate::engine::{Effect, GateVerdict, Intent, IntentId, Outcome, Phase};
+use crate::Fact;
+use crate::engine::{Effect, GateVerdict, Input, Intent, IntentId, Outcome, Phase};
 
 const TEXT: &str = r#"
 [agents.fixer]
