@@ -9,6 +9,7 @@ pub mod definition;
 pub mod engine;
 mod fact;
 pub mod policy;
+mod sidecar;
 pub mod store;
 
 pub use self::fact::{Fact, translate};

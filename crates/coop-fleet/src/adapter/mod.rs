@@ -5,6 +5,7 @@
 
 pub mod conformance;
 mod fake;
+mod local;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -14,6 +15,7 @@ use coop_api::{AgentId, AgentState, Answer, Error, Seq, UsageReport};
 use tokio::sync::mpsc;
 
 pub use self::fake::{Call, FakeAgentAdapter, Operation};
+pub use self::local::LocalAdapter;
 use crate::Fact;
 use crate::definition::Start;
 use crate::engine::StopMode;
