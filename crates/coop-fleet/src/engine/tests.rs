@@ -113,7 +113,8 @@ fn name(effect: &Effect) -> &'static str {
 /// Seed 000, "Stop Hook Flow": what `on_idle` says, the stop mode of the sidecar, and what is done in which order.
 #[test]
 fn the_table_of_idle_actions_and_stop_modes() {
-    let table: [(IdleAction, StopMode, bool, &[Input], &[&str]); 7] = [
+    type Row<'a> = (IdleAction, StopMode, bool, &'a [Input], &'a [&'a str]);
+    let table: [Row<'_>; 7] = [
         (IdleAction::Done, StopMode::Allow, false, &[Input::StopAllowed, IDLE], &["done"]),
         (IdleAction::Fail, StopMode::Allow, false, &[Input::StopAllowed, IDLE], &["fail"]),
         (IdleAction::Nudge, StopMode::Gate, false, &[HELD, Input::StopAllowed, IDLE], &["resolve", "send"]),

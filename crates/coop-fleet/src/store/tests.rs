@@ -208,7 +208,8 @@ fn a_full_disk_is_told_and_nothing_of_it_is_kept() {
 
 #[test]
 fn a_damaged_file_is_told_and_left_alone() {
-    let damage: [(&str, fn(&mut fs::File)); 3] = [
+    type Damage = fn(&mut fs::File);
+    let damage: [(&str, Damage); 3] = [
         ("cut", |file| file.set_len(5_000).expect("cut")),
         ("overwritten", |file| {
             file.seek(SeekFrom::Start(4096)).expect("there");
