@@ -6,8 +6,8 @@ SHELL := /bin/bash
 CARGO ?= cargo
 TOOLS := .tools
 RECORDINGS ?= ../shared/recordings
-# The cases of one agent after another: they are slow enough one at a time.
-REAL = $(CARGO) test -p coop --test it -- --test-threads 1 --nocapture
+# They wait for each other's processes more than they work: two at a time.
+REAL = $(CARGO) test -p coop --test it -- --test-threads 2 --nocapture
 
 .PHONY: help run test lint fmt generate test-rust test-xterm test-real test-grpc test-fuzz bench fuzz deps clean
 
@@ -43,12 +43,9 @@ test-real: deps ## The real agents in coop, and what they drew against xterm.js
 	cd tests/xterm && npm ci --no-audit --no-fund --loglevel=error
 	node tests/real/record.mjs --coop target/debug/coop --out target/real
 	node tests/xterm/compare.mjs --show target/debug/examples/show --raw target/real --filter raw:
-	: > target/real/cases.txt
-	COOP_REAL_CLAUDE=$$(node tests/real/which.mjs claude) $(REAL) claude hook keys runtimes | tee -a target/real/cases.txt
-	COOP_REAL_CODEX=$$(node tests/real/which.mjs codex) $(REAL) codex | tee -a target/real/cases.txt
-	COOP_REAL_OPENCODE=$$(node tests/real/which.mjs opencode) $(REAL) opencode:: opencode_link:: | tee -a target/real/cases.txt
-	COOP_REAL_GEMINI=$$(node tests/real/which.mjs gemini) COOP_REAL_OPENCODE=$$(node tests/real/which.mjs opencode) \
-		$(REAL) acp:: | tee -a target/real/cases.txt
+	COOP_REAL_CLAUDE=$$(node tests/real/which.mjs claude) COOP_REAL_CODEX=$$(node tests/real/which.mjs codex) \
+		COOP_REAL_GEMINI=$$(node tests/real/which.mjs gemini) COOP_REAL_OPENCODE=$$(node tests/real/which.mjs opencode) \
+		$(REAL) claude hook keys runtimes truth codex gemini:: opencode:: opencode_link:: acp:: | tee target/real/cases.txt
 	node tests/real/table.mjs target/real/cases.txt
 
 test-grpc: deps ## The gRPC service by reflection, with buf
