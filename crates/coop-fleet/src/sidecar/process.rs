@@ -104,8 +104,11 @@ pub(crate) async fn launch(command: &mut Command, folder: &Path) -> Result<Launc
     let identity = child.id().and_then(Identity::of);
     if let Some(identity) = &identity {
         let kept = serde_json::to_string(identity).unwrap_or_default();
-        let written = fs::write(folder.join("sidecar.json"), kept);
-        written.map_err(|error| failed("cannot write sidecar.json", error))?;
+        if let Err(error) = fs::write(folder.join("sidecar.json"), kept) {
+            // One that nobody could recognise later must not stay.
+            let _ = child.kill().await;
+            return Err(failed("cannot write sidecar.json", error));
+        }
     }
     let ready = match child.stdout.take() {
         Some(stdout) => timeout(READY, said_ready(stdout)).await,

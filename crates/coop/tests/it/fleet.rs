@@ -5,7 +5,6 @@ use std::fs;
 use std::future::Future;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use coop_api::{AgentId, AgentState, Answer, ErrorCode, EventBody, Lifecycle};
 use coop_fleet::Fact;
@@ -103,7 +102,7 @@ impl Lab {
     }
 
     /// Waits for what comes after an end: nothing.
-    async fn is_over(mut self) {
+    async fn over(mut self) {
         let (sender, _) = mpsc::channel(1);
         self.sender = sender;
         while let Ok(Some(fact)) = tokio::time::timeout(LIMIT, self.facts.recv()).await {
@@ -111,6 +110,15 @@ impl Lab {
         }
         let ends = self.past.iter().filter(|fact| matches!(fact.input, Some(Input::Gone { .. }))).count();
         assert_eq!(ends, 1, "{:#?}", self.past);
+    }
+
+    /// Asks the sidecar for something that no adapter does.
+    async fn post(&self, path: &'static str) {
+        let stream = UnixStream::connect(self.folder().join("coop.sock")).expect("it listens");
+        stream.set_read_timeout(Some(LIMIT)).expect("a limit");
+        let asked = move || crate::tool::request(stream, "POST", path, "", "");
+        let (status, body) = tokio::task::spawn_blocking(asked).await.expect("it ends");
+        assert_eq!(status, 200, "{body}");
     }
 
     fn sidecar(&self) -> Option<Pid> {
@@ -178,7 +186,7 @@ fn a_spawn_makes_the_folder_the_file_and_a_session_of_its_own() {
         lab.idle().await;
         lab.adapter.kill(&agent()).await.expect("killed");
         lab.gone().await;
-        lab.is_over().await;
+        lab.over().await;
     });
 }
 
@@ -232,7 +240,7 @@ fn an_agents_own_end_is_told_once_with_its_exit_code_also_to_who_comes_late() {
         // Then it is let go, and with it its sidecar.
         later.kill(&agent()).await.expect("let go");
         assert!(UnixStream::connect(lab.folder().join("coop.sock")).is_err());
-        lab.is_over().await;
+        lab.over().await;
     });
 }
 
@@ -297,7 +305,7 @@ fn a_sidecar_that_is_killed_is_gone_once_and_nobody_invents_a_code() {
         assert_eq!(later, Err(AgentAdapterError::NotFound(agent())));
         let told = facts.recv().await.expect("it is told");
         assert_eq!(Some(&told), lab.past.last());
-        lab.is_over().await;
+        lab.over().await;
     });
 }
 
@@ -330,13 +338,7 @@ fn a_child_that_is_restarted_in_its_sidecar_is_not_gone() {
         let mut lab = Lab::new();
         lab.spawn(lab.config(&[])).await;
         lab.idle().await;
-        let stream = UnixStream::connect(lab.folder().join("coop.sock")).expect("it listens");
-        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a limit");
-        let (status, _) =
-            tokio::task::spawn_blocking(move || crate::tool::request(stream, "POST", "/api/v1/restart", "", ""))
-                .await
-                .expect("it ends");
-        assert_eq!(status, 200);
+        lab.post("/api/v1/restart").await;
         loop {
             let fact = lab.next("the second child").await;
             assert!(!matches!(fact.input, Some(Input::Gone { .. })), "{fact:?}");
@@ -349,7 +351,24 @@ fn a_child_that_is_restarted_in_its_sidecar_is_not_gone() {
         assert_eq!(lab.adapter.get_state(&agent()).await, Ok(AgentState::Idle));
         lab.adapter.kill(&agent()).await.expect("killed");
         lab.gone().await;
-        lab.is_over().await;
+        lab.over().await;
+    });
+}
+
+/// The engine leaves an agent to whoever interrupted it; so it has to hear of that before it hears that it is idle.
+#[test]
+fn an_interrupt_is_told_before_the_idleness_that_follows() {
+    run(async {
+        let mut lab = Lab::new();
+        lab.spawn(lab.config(&[])).await;
+        lab.idle().await;
+        lab.adapter.send(&agent(), "[[hang]]").await.expect("sent");
+        lab.until("work", |input| *input == Input::Working).await;
+        lab.post("/api/v1/agent/interrupt").await;
+        let is_told = |input: &Input| matches!(input, Input::Interrupted | Input::Idle { .. });
+        assert_eq!(lab.until("the interrupt", is_told).await, Input::Interrupted);
+        lab.idle().await;
+        lab.adapter.kill(&agent()).await.expect("killed");
     });
 }
 
