@@ -9,7 +9,7 @@ RECORDINGS ?= ../shared/recordings
 # They wait for each other's processes more than they work: two at a time.
 REAL = $(CARGO) test -p coop --test it -- --test-threads 2 --nocapture
 
-.PHONY: help run test lint fmt generate test-rust test-xterm test-real test-grpc test-fuzz bench fuzz deps clean
+.PHONY: help run test lint fmt generate test-rust test-xterm test-real test-grpc test-fuzz bench fuzz mutants layout deps clean
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -57,6 +57,13 @@ test-fuzz: deps ## A minute of fuzzing, always from the same seed
 
 fuzz: deps ## Fuzzing for as long as FUZZ_SECONDS says, for each target
 	tools/fuzz.sh $(TOOLS) $${FUZZ_SECONDS:-3600}
+
+mutants: ## Break the drivers' rules one at a time and see that a test fails
+	node tools/mutants.mjs
+
+layout: ## Write anew which functions of the program stand side by side (see crates/coop/build.rs)
+	$(CARGO) build --release -p coop
+	tools/layout/run.sh target/release/coop
 
 bench: deps ## Ratios measured side by side
 	$(CARGO) build --release -p coop -p coop-bench --features coop-bench/rio

@@ -16,6 +16,7 @@ const HELLO: &str = "coop-hello";
 const LOADED: &str = "coop-loaded";
 const READ: &str = "coop-read";
 const MOVED: &str = "coop-moved";
+const MISSED: &str = "coop-missed";
 const LATEST: &str = "coop-latest";
 const THREAD: &str = "coop-thread";
 const JOIN: &str = "coop-join";
@@ -111,6 +112,7 @@ impl Codex {
             READ => Vec::new(),
             MOVED if self.busy => Vec::new(),
             MOVED => self.adopt(&result["thread"]),
+            MISSED => self.read_missed(&result["thread"]),
             LATEST => {
                 let Begin::Latest { method, mut params } = self.begin.clone() else { return Vec::new() };
                 let method = match result["data"][0]["id"].as_str() {
@@ -299,10 +301,14 @@ impl Codex {
             Some("idle") if self.joined && self.busy => Vec::new(),
             // The first message is on its way.
             Some("idle") if self.prompt.is_some() => Vec::new(),
+            // It was over before we had joined.
+            Some("idle") if self.busy => {
+                self.tell(MISSED, "thread/read", &json!({ "threadId": self.thread, "includeTurns": true }));
+                Vec::new()
+            }
             Some("idle") => {
-                let began = self.busy.then(|| self.announce(None)).flatten();
                 self.turn_over();
-                began.into_iter().chain([Meaning::Idle(TurnOutcome::Completed)]).collect()
+                vec![Meaning::Idle(TurnOutcome::Completed)]
             }
             Some("systemError") if !self.joined => {
                 let began = self.busy.then(|| self.announce(None)).flatten();
@@ -311,6 +317,18 @@ impl Codex {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Tells what happened in a turn that nobody told us of, if no other has begun since.
+    fn read_missed(&mut self, thread: &Value) -> Vec<Meaning> {
+        if !self.busy || thread["status"]["type"] == "active" {
+            return Vec::new();
+        }
+        let turn = thread["turns"].as_array().and_then(|turns| turns.last()).unwrap_or(&Value::Null);
+        let items = turn["items"].as_array().map_or(&[][..], Vec::as_slice);
+        let mut meanings: Vec<_> = items.iter().flat_map(|item| self.item_ended(item)).collect();
+        meanings.extend(self.turn_completed(turn));
+        meanings
     }
 
     fn turn_completed(&mut self, turn: &Value) -> Vec<Meaning> {

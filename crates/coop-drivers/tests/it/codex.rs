@@ -7,7 +7,7 @@ use std::fmt::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use coop_api::{AgentState, Answer, Ask, OptionKind};
+use coop_api::{AgentState, Answer, Ask, OptionKind, TurnOutcome};
 use coop_drivers::{Known, Launch, Meaning, Observation, Reach, Runtime, Say, Signal, Step, View};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -403,6 +403,44 @@ fn in_turn() -> Mimic {
     mimic.see(&Seen::Control(began), 0);
     said(&mut mimic);
     mimic
+}
+
+/// On a busy machine a short turn was over before the server counted coop among those who hear of it.
+#[test]
+fn a_turn_that_was_over_before_coop_had_joined_is_read() {
+    let mut mimic = mimic(Runtime::Pty, "codex");
+    mimic.see(&Seen::Link(true), 0);
+    mimic.see(&Seen::Control(json!({ "id": "coop-hello", "result": {} })), 0);
+    let thread = json!({ "id": "T", "status": { "type": "idle" } });
+    mimic.see(&Seen::Control(json!({ "method": "thread/started", "params": { "thread": thread } })), 0);
+    said(&mut mimic);
+    status(&mut mimic, "T", "active");
+    status(&mut mimic, "T", "idle");
+    assert_eq!(
+        (said(&mut mimic), mimic.describe().as_str()),
+        (vec!["thread/resume".into(), "thread/read".into()], "working")
+    );
+    let items = json!([
+        { "type": "userMessage", "id": "1", "content": [{ "type": "text", "text": "x" }] },
+        { "type": "agentMessage", "id": "2", "text": "hello" },
+    ]);
+    let turns = json!([{ "id": "old", "items": [], "status": "completed" }, { "id": "U", "items": items, "status": "interrupted" }]);
+    let thread = json!({ "id": "T", "status": { "type": "idle" }, "turns": turns });
+    let missed = json!({ "id": "coop-missed", "result": { "thread": thread } });
+    let told = mimic.see(&Seen::Control(missed.clone()), 0);
+    let began = told.iter().find_map(|signal| match &signal.meaning {
+        Meaning::TurnBegan { prompt } => prompt.as_deref(),
+        _ => None,
+    });
+    let messages = told.iter().filter(|signal| matches!(signal.meaning, Meaning::Said(_))).count();
+    let ended = told.last().is_some_and(|signal| signal.meaning == Meaning::Idle(TurnOutcome::Interrupted));
+    assert_eq!((began, messages, ended), (Some("x"), 2, true), "{told:?}");
+    assert_eq!((mimic.see(&Seen::Control(missed), 0).len(), mimic.describe().as_str()), (0, "idle"));
+    // A server that cannot say leaves what is known.
+    status(&mut mimic, "T", "active");
+    status(&mut mimic, "T", "idle");
+    mimic.see(&Seen::Control(json!({ "id": "coop-missed", "error": { "message": "no" } })), 0);
+    assert_eq!(mimic.describe(), "idle");
 }
 
 /// It was opened, as one of any conversation, and stayed open: its end was heard only of the person's own.

@@ -234,18 +234,23 @@ impl Agent {
     }
 
     /// Types a key until that has an effect: a program that is still drawing its first screen may lose one. Returns the
-    /// state it led to.
-    pub(crate) fn press(&mut self, key: &str) -> String {
+    /// change of state it led to.
+    pub(crate) fn press(&mut self, key: &str) -> Value {
+        self.until(|agent| drop(agent.post("/api/v1/input", &json!({ "text": key }))), |body| body["kind"] == "state")
+    }
+
+    /// Does something again and again, with time between, until there is an event like this.
+    pub(crate) fn until(&mut self, act: impl Fn(&Self), is_it: impl Fn(&Value) -> bool) -> Value {
         for _ in 0..10 {
-            self.post("/api/v1/input", &json!({ "text": key }));
+            act(self);
             while let Ok(event) = self.events.recv_timeout(LIMIT / 20) {
-                if let Some(state) = event["body"]["next"]["state"].as_str() {
-                    return state.to_owned();
+                if is_it(&event["body"]) {
+                    return event["body"].clone();
                 }
                 self.past.push_back(event["body"].to_string());
             }
         }
-        panic!("{key:?} does nothing; screen:\n{}", self.sidecar.screen());
+        panic!("it has no effect; screen:\n{}", self.sidecar.screen());
     }
 
     /// Waits until it asks, and returns what.
