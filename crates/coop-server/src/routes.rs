@@ -38,7 +38,7 @@ const SCREEN_QUERY: &[(&str, &str, &str)] =
 
 const WS_QUERY: &[(&str, &str, &str)] = &[
     ("mode", "string", "raw, screen, state or all (the default)"),
-    ("subscribe", "string", "instead of mode: a list of output, screen, state, messages, all"),
+    ("subscribe", "string", "instead of mode: a list of output, screen, state, messages, events, log, all"),
     ("binary", "boolean", "output as binary frames: 8 bytes of offset, big endian, then the bytes"),
     ("offset", "integer", "where the output is to begin; from now on without it"),
     ("after", "integer", "the last event already known; only new ones without it"),

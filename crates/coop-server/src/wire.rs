@@ -19,7 +19,7 @@ pub(crate) use self::client_message::ClientMessage;
 pub(crate) use self::input::{Delivered, InputBody, KeysBody, LockBody, LockedBody, Nothing, SignalBody, typed};
 pub(crate) use self::process::{HealthBody, StatusBody};
 pub(crate) use self::screen::{DumpBody, Format, Gap, OutputBody, ScreenBody, ansi_lines, text_lines};
-pub(crate) use self::server_message::{ServerMessage, Spelling, event_message, tool};
+pub(crate) use self::server_message::{ServerMessage, Spelling, event_message, log_message, tool};
 
 pub(crate) fn from_base64(text: &str) -> Result<Bytes, Error> {
     match STANDARD.decode(text) {

@@ -192,6 +192,9 @@ pub(crate) struct Serve {
     /// Which log lines are written
     #[arg(long, env = "COOP_LOG_LEVEL", value_name = "LVL", default_value = "info")]
     pub(crate) log_level: LogLevel,
+    /// Lead a process session of its own, so that what ends whoever started it does not end it (used by fleets)
+    #[arg(long, hide = true)]
+    pub(crate) own_session: bool,
     /// The command to run; for `--agent api` options of `coop run`
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,

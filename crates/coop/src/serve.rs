@@ -52,6 +52,9 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     {
         options.socket = None;
     }
+    if options.own_session {
+        rustix::process::setsid().context("cannot leave the session of whoever started this")?;
+    }
     start_log(options.log_format, options.log_level);
     let size = Size::new(options.cols, options.rows).context("--cols and --rows")?;
     let token = options.auth_token.clone();
@@ -82,7 +85,11 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     for (listener, surface) in bound.listeners {
         server.listen(listener, surface);
     }
-    announce(chosen.name, &bound.lines).context("cannot write to standard output")?;
+    match announce(chosen.name, &bound.lines) {
+        // Whoever wanted to know is gone. The agent is not theirs alone.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        told => told.context("cannot write to standard output")?,
+    }
     let began = Instant::now();
     let (exit, was_told) = until_done(&handle, done, &mut signals, options.linger).await;
     let failed = exit.is_some_and(|exit| exit.code != Some(0)) && !was_told;

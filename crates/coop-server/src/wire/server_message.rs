@@ -229,3 +229,12 @@ pub(crate) fn event_message(event: &Event) -> serde_json::Value {
     }
     message
 }
+
+/// Returns an event as it is kept, as a message: with the envelope, so that a reader can go on after it whatever it is.
+pub(crate) fn log_message(event: &Event) -> serde_json::Value {
+    let mut message = serde_json::to_value(event).unwrap_or_default();
+    if let Some(fields) = message.as_object_mut() {
+        fields.insert("type".into(), "log".into());
+    }
+    message
+}

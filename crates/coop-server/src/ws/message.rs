@@ -8,7 +8,7 @@ use coop_api::{Chunk, Error, Event, EventBody, Offset, Screen, Seq};
 use serde::Deserialize;
 
 use crate::follow::{From, Item, Output, Wants};
-use crate::wire::{ServerMessage, Spelling, event_message};
+use crate::wire::{ServerMessage, Spelling, event_message, log_message};
 
 /// The query of an upgrade.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -45,6 +45,7 @@ impl Subscription {
             spelling: if self.subscribe.is_some() { Spelling::Short } else { Spelling::Long },
             messages: has("messages") || has("events") || has("all"),
             events: has("events") || has("all"),
+            log: has("log"),
         }
     }
 
@@ -59,11 +60,11 @@ impl Subscription {
                 "raw" | "output" => output = true,
                 "screen" => screen = true,
                 // State and messages are events, which are chosen when they are told.
-                "state" | "messages" | "events" => {}
+                "state" | "messages" | "events" | "log" => {}
                 "all" => (output, screen) = (true, true),
                 other => {
                     let message = format!(
-                        "{other:?} cannot be subscribed to; use output (or raw), screen, state, messages, events or all"
+                        "{other:?} cannot be subscribed to; use output (or raw), screen, state, messages, events, log or all"
                     );
                     return Err(Error::bad_request(message));
                 }
@@ -85,6 +86,8 @@ pub(crate) struct Telling {
     messages: bool,
     /// Also everything else that happens.
     events: bool,
+    /// Everything that happens, whole and as it is kept, in place of all other messages about events.
+    log: bool,
 }
 
 pub(crate) fn text(message: &ServerMessage) -> Message {
@@ -111,6 +114,9 @@ pub(crate) fn frame(item: &Item, telling: Telling) -> Option<Message> {
 }
 
 fn event_frame(event: &Event, telling: Telling) -> Option<Message> {
+    if telling.log {
+        return Some(Message::Text(log_message(event).to_string().into()));
+    }
     if let Some(message) = ServerMessage::event(event, telling.spelling) {
         return Some(text(&message));
     }
@@ -171,6 +177,7 @@ mod tests {
         assert_eq!(wants("mode=screen"), Ok((false, true)));
         assert_eq!(wants("mode=state"), Ok((false, false)));
         assert_eq!(wants("subscribe=state,messages"), Ok((false, false)));
+        assert_eq!(wants("subscribe=log"), Ok((false, false)));
         assert_eq!(wants("subscribe=output,screen&binary=1"), Ok((true, true)));
         assert!(wants("mode=everything").is_err());
         assert!(wants("binary=maybe").is_err());

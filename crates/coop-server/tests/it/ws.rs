@@ -263,3 +263,17 @@ async fn only_a_missing_child_ends_the_connection() {
     let Message::Close(Some(frame)) = next(&mut socket).await else { panic!("it was not closed") };
     assert_eq!(u16::from(frame.code), 4503);
 }
+
+#[tokio::test]
+async fn the_log_has_every_event_whole_and_in_place_of_other_messages() {
+    let live = Live::start(None).await;
+    live.fake.happen(EventBody::Lifecycle(Lifecycle::Started { pid: 7 }));
+    live.fake.happen(EventBody::Lifecycle(Lifecycle::Exited { code: Some(3), signal: None }));
+    let mut socket = connect(&live, "subscribe=log&after=1").await;
+    let told = next_json(&mut socket).await;
+    assert_eq!((&told["type"], &told["seq"]), (&json!("log"), &json!(2)));
+    assert_eq!(told["body"], json!({"kind":"lifecycle","what":"exited","code":3,"signal":null}));
+    assert!(told["id"].is_string() && told["ts"].is_string() && told["offset"].is_u64(), "{told}");
+    live.fake.happen(EventBody::Lifecycle(Lifecycle::Stopping));
+    assert_eq!(next_json(&mut socket).await["seq"], json!(3));
+}

@@ -11,6 +11,7 @@ mod codex;
 mod doctor;
 mod driven;
 mod examples;
+mod fleet;
 mod gemini;
 mod guard;
 mod hook;

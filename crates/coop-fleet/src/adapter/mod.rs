@@ -1,0 +1,150 @@
+//! The way to agents: seed 000's twelve operations.
+//!
+//! The engine decides, an adapter does. [`LocalAdapter`] runs each agent in a sidecar on this machine,
+//! [`FakeAgentAdapter`] runs none. [`conformance`] says what both have to do, and tests hold both to it.
+
+pub mod conformance;
+mod fake;
+mod local;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::PathBuf;
+
+use coop_api::{AgentId, AgentState, Answer, Error, Seq, UsageReport};
+use tokio::sync::mpsc;
+
+pub use self::fake::{Call, FakeAgentAdapter, Operation};
+pub use self::local::LocalAdapter;
+use crate::Fact;
+use crate::definition::Start;
+use crate::engine::StopMode;
+
+/// How an agent is started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentConfig {
+    /// Its id, which is also the name of its folder.
+    pub agent: AgentId,
+    /// What kind of agent it is, as `coop --agent` takes it.
+    pub driver: String,
+    /// What is run.
+    pub command: Vec<String>,
+    /// Where it works.
+    pub folder: PathBuf,
+    /// What is in its environment beside ours.
+    pub env: BTreeMap<String, String>,
+    /// How it is run, as `coop --runtime` takes it.
+    pub runtime: Option<String>,
+    /// Whether it has a configuration of its own.
+    pub isolate: bool,
+    /// How the end of its turns is held.
+    pub stop: StopMode,
+    /// Whether it is told to ask its user when it is sent back.
+    pub ask_user: bool,
+    /// What it is told when it begins.
+    pub start: Start,
+    /// Which conversation it goes on with.
+    pub resume: Option<String>,
+}
+
+/// How an agent that runs is found again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentReconnectConfig {
+    /// Its id.
+    pub agent: AgentId,
+    /// How much of what its sidecar tells is known, by the sidecar's name. Of another sidecar nothing is.
+    pub known: Option<(String, Seq)>,
+    /// Whether it went on with a conversation.
+    pub resumed: bool,
+}
+
+/// An agent that runs and is followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentHandle {
+    /// Its id.
+    pub agent: AgentId,
+    /// Its sidecar's name, unique for all time on this machine.
+    pub sidecar: String,
+}
+
+/// Why something could not be done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AgentAdapterError {
+    /// No such agent runs.
+    #[error("no agent {0} runs")]
+    NotFound(AgentId),
+    /// It runs already.
+    #[error("the agent {0} runs already")]
+    Exists(AgentId),
+    /// It did not start.
+    #[error("{agent} did not start: {why}")]
+    SpawnFailed {
+        /// Which.
+        agent: AgentId,
+        /// What it said.
+        why: String,
+    },
+    /// It may run, and does not answer.
+    #[error("{agent} cannot be reached: {why}")]
+    Unreachable {
+        /// Which.
+        agent: AgentId,
+        /// What was seen.
+        why: String,
+    },
+    /// It runs, and does not do it.
+    #[error("{0}")]
+    Refused(Error),
+}
+
+/// Starts agents, follows them and tells them things. What happens to them comes by the channel that was given for that; who
+/// does not read it holds up that agent's events and nothing else.
+pub trait AgentAdapter: Clone + Send + Sync + 'static {
+    /// Starts an agent and follows it.
+    fn spawn(
+        &self,
+        config: AgentConfig,
+        facts: mpsc::Sender<Fact>,
+    ) -> impl Future<Output = Result<AgentHandle, AgentAdapterError>> + Send;
+
+    /// Gives an agent a message, at once or not at all. Nothing is ever typed into a dialog.
+    fn send(&self, agent: &AgentId, input: &str) -> impl Future<Output = Result<(), AgentAdapterError>> + Send;
+
+    /// Answers what an agent asks.
+    fn respond(&self, agent: &AgentId, answer: &Answer) -> impl Future<Output = Result<(), AgentAdapterError>> + Send;
+
+    /// Ends an agent; one that has ended by itself is let go.
+    fn kill(&self, agent: &AgentId) -> impl Future<Output = Result<(), AgentAdapterError>> + Send;
+
+    /// Follows an agent that runs, without starting anything. One that has ended meanwhile is told of as gone.
+    fn reconnect(
+        &self,
+        config: AgentReconnectConfig,
+        facts: mpsc::Sender<Fact>,
+    ) -> impl Future<Output = Result<AgentHandle, AgentAdapterError>> + Send;
+
+    /// Returns what an agent is doing.
+    fn get_state(&self, agent: &AgentId) -> impl Future<Output = Result<AgentState, AgentAdapterError>> + Send;
+
+    /// Returns the last thing an agent said.
+    fn last_message(&self, agent: &AgentId) -> impl Future<Output = Option<String>> + Send;
+
+    /// Lets an agent that is held end its turn. One that is not held is left alone.
+    fn resolve_stop(&self, agent: &AgentId) -> impl Future<Output = ()> + Send;
+
+    /// Tells whether an agent's process runs.
+    fn is_alive(&self, agent: &AgentId) -> impl Future<Output = bool> + Send;
+
+    /// Returns the last lines of an agent's terminal.
+    fn capture_output(
+        &self,
+        agent: &AgentId,
+        lines: u32,
+    ) -> impl Future<Output = Result<String, AgentAdapterError>> + Send;
+
+    /// Returns an agent's conversation as it keeps it.
+    fn fetch_transcript(&self, agent: &AgentId) -> impl Future<Output = Result<String, AgentAdapterError>> + Send;
+
+    /// Returns what an agent has used.
+    fn fetch_usage(&self, agent: &AgentId) -> impl Future<Output = Option<UsageReport>> + Send;
+}

@@ -1,0 +1,158 @@
+use std::collections::BTreeMap;
+
+use super::read::{Key, Node};
+use super::{AgentDefinition, DefinitionError, Prime, Start, actions};
+use crate::engine::{IdleAction, Limits};
+
+const KEYS: [&str; 14] = [
+    "driver",
+    "command",
+    "prompt",
+    "folder",
+    "env",
+    "runtime",
+    "isolate",
+    "kind",
+    "start",
+    "limits",
+    "on_idle",
+    "on_dead",
+    "on_prompt",
+    "on_error",
+];
+/// Longer names make the paths of sockets too long.
+const LONGEST_NAME: usize = 32;
+
+pub(super) fn read(name: &Key<'_>, node: &Node<'_>) -> Result<AgentDefinition, DefinitionError> {
+    check_name(name)?;
+    let table = node.table(&KEYS)?;
+    let driver = table.text("driver")?;
+    let command = match (table.get("command"), &driver) {
+        (Some(node), _) if node.is_text() => {
+            return Err(node.error(
+                "a command is a list of words, such as [\"claude\", \"--model\", \"opus\"]: no shell reads it",
+            ));
+        }
+        (Some(node), _) => {
+            let words = node.texts()?;
+            if words.first().is_none_or(String::is_empty) {
+                return Err(node.error("a command has at least the name of a program"));
+            }
+            words
+        }
+        (None, Some(driver)) if !matches!(driver.as_str(), "auto" | "unknown" | "acp") => vec![driver.clone()],
+        (None, _) => return Err(name.error(format!("{:?} needs a \"command\" or a \"driver\"", name.text()))),
+    };
+    let driver = driver.unwrap_or_else(|| "auto".to_owned());
+    // A job is over when it is idle; whoever else is idle waits for somebody.
+    let default = match table.get("kind") {
+        None => IdleAction::Done,
+        Some(node) => match node.text()? {
+            "job" => IdleAction::Done,
+            "crew" => IdleAction::Escalate,
+            other => return Err(node.error(format!("{other:?} is no kind of agent; use job or crew"))),
+        },
+    };
+    let prompt = table.text("prompt")?;
+    let given = actions::Given {
+        idle: table.get("on_idle"),
+        dead: table.get("on_dead"),
+        prompt: table.get("on_prompt"),
+        error: table.get("on_error"),
+    };
+    let actions = actions::read(&given, default, node)?;
+    if driver == "unknown" {
+        check_unknown(&given, prompt.as_ref(), name)?;
+    }
+    Ok(AgentDefinition {
+        name: name.text().to_owned(),
+        driver,
+        command,
+        prompt,
+        folder: table.text("folder")?,
+        env: table.get("env").map(|node| env(&node)).transpose()?.unwrap_or_default(),
+        runtime: table.get("runtime").map(|node| runtime(&node)).transpose()?,
+        isolate: table.get("isolate").map(|node| node.flag()).transpose()?.unwrap_or_default(),
+        start: table.get("start").map(|node| start(&node)).transpose()?.unwrap_or_default(),
+        limits: table.get("limits").map(|node| limits(&node)).transpose()?.unwrap_or_default(),
+        actions,
+    })
+}
+
+fn check_name(name: &Key<'_>) -> Result<(), DefinitionError> {
+    let text = name.text();
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    if text.is_empty() || !is_plain || text.len() > LONGEST_NAME {
+        return Err(name.error(format!("{text:?} cannot be a name: letters, digits, - and _, {LONGEST_NAME} at most")));
+    }
+    Ok(())
+}
+
+/// Nobody can tell whether a program without a driver is idle, asks or fails, or tell it anything.
+fn check_unknown(given: &actions::Given<'_>, prompt: Option<&String>, name: &Key<'_>) -> Result<(), DefinitionError> {
+    let impossible = [("on_idle", &given.idle), ("on_prompt", &given.prompt), ("on_error", &given.error)];
+    for (what, node) in impossible {
+        if let Some(node) = node {
+            return Err(node.error(format!("{what:?} never comes to pass: without a driver nobody can tell")));
+        }
+    }
+    match prompt {
+        Some(_) => Err(name.error(format!("{:?} has a \"prompt\", and no driver that could deliver it", name.text()))),
+        None => Ok(()),
+    }
+}
+
+fn env(node: &Node<'_>) -> Result<BTreeMap<String, String>, DefinitionError> {
+    let mut env = BTreeMap::new();
+    for (key, value) in node.entries()? {
+        let name = key.text();
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(key.error(format!("{name:?} cannot be the name of a variable")));
+        }
+        if name == "COOP" || name.starts_with("COOP_") && !name.starts_with("COOP_SIM_") {
+            return Err(key.error(format!("{name:?} is for coop itself, and is not passed on to an agent")));
+        }
+        let text = value.text()?;
+        if text.contains('\0') {
+            return Err(value.error("a variable cannot hold a NUL"));
+        }
+        env.insert(name.to_owned(), text.to_owned());
+    }
+    Ok(env)
+}
+
+fn runtime(node: &Node<'_>) -> Result<String, DefinitionError> {
+    match node.text()? {
+        known @ ("pty" | "pipe" | "server") => Ok(known.to_owned()),
+        other => Err(node.error(format!("{other:?} is no runtime; use pty, pipe or server"))),
+    }
+}
+
+fn limits(node: &Node<'_>) -> Result<Limits, DefinitionError> {
+    let table = node.table(&["turns", "time", "cost_usd"])?;
+    Ok(Limits {
+        turns: table.get("turns").map(|node| node.whole()).transpose()?,
+        time: table.get("time").map(|node| node.time()).transpose()?,
+        cost_usd: table.get("cost_usd").map(|node| node.number()).transpose()?,
+    })
+}
+
+fn start(node: &Node<'_>) -> Result<Start, DefinitionError> {
+    let table = node.table(&["text", "shell", "startup", "resume", "clear", "compact"])?;
+    let of = |name: &str| {
+        let prime = |node: Node<'_>| {
+            let table = node.table(&["text", "shell"])?;
+            let shell = table.get("shell").map(|node| node.texts()).transpose()?.unwrap_or_default();
+            Ok(Prime { text: table.text("text")?, shell })
+        };
+        table.get(name).map(prime).transpose()
+    };
+    let shell = table.get("shell").map(|node| node.texts()).transpose()?.unwrap_or_default();
+    Ok(Start {
+        always: Prime { text: table.text("text")?, shell },
+        startup: of("startup")?,
+        resume: of("resume")?,
+        clear: of("clear")?,
+        compact: of("compact")?,
+    })
+}

@@ -1,0 +1,157 @@
+//! `coop.toml`: which agents a project has, what is done about them, and what they may do.
+//!
+//! ```toml
+//! [agents.fixer]
+//! driver = "claude"
+//! prompt = "Make the tests pass."
+//! on_idle = [{ action = "gate", run = "make check", attempts = 3 }, "escalate"]
+//! on_error = { rate_limit = { action = "retry", cooldown = "5m" } }
+//!
+//! [[policy]]
+//! tool = "Bash"
+//! command = "cargo test *"
+//! decide = "allow"
+//! why = "tests change nothing"
+//! ```
+//!
+//! Every mistake is told with its line, and nothing is used of a file that has one.
+
+mod actions;
+mod agent;
+mod read;
+mod rules;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use self::read::Node;
+use crate::engine::{Actions, Limits, Rules};
+use crate::policy::Policy;
+
+/// What a file says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Definition {
+    /// The agents, by name.
+    pub agents: BTreeMap<String, AgentDefinition>,
+    /// What they may do without anybody being asked.
+    pub policy: Policy,
+}
+
+/// One agent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgentDefinition {
+    /// What people call it.
+    pub name: String,
+    /// What kind of agent it is, as `coop --agent` takes it.
+    pub driver: String,
+    /// What is run.
+    pub command: Vec<String>,
+    /// Its first message.
+    pub prompt: Option<String>,
+    /// Where it works; below the file's folder, unless it is a whole path.
+    pub folder: Option<String>,
+    /// What is in its environment beside ours.
+    pub env: BTreeMap<String, String>,
+    /// How it is run, as `coop --runtime` takes it.
+    pub runtime: Option<String>,
+    /// Whether it has a configuration of its own.
+    pub isolate: bool,
+    /// What it is told when it begins.
+    pub start: Start,
+    /// How far it may go.
+    pub limits: Limits,
+    /// What is done about it.
+    pub actions: Actions,
+}
+
+/// What an agent is told when it begins: always, or by why it begins. This is also how `agent-config.json` spells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Start {
+    /// For every beginning that has none of its own.
+    #[serde(flatten)]
+    pub always: Prime,
+    /// When it is started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub startup: Option<Prime>,
+    /// When it goes on with a conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resume: Option<Prime>,
+    /// When its conversation was cleared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clear: Option<Prime>,
+    /// When its conversation was made shorter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compact: Option<Prime>,
+}
+
+/// Text, and scripts whose output is text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Prime {
+    /// Told as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Run by a shell.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shell: Vec<String>,
+}
+
+/// A mistake, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct DefinitionError {
+    /// Counted from 1.
+    pub line: usize,
+    /// Counted from 1.
+    pub column: usize,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+impl fmt::Display for DefinitionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}: {}", self.line, self.column, self.message)
+    }
+}
+
+impl Definition {
+    /// Reads a file's text.
+    pub fn parse(text: &str) -> Result<Self, DefinitionError> {
+        let parsed = toml::de::DeTable::parse(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            read::error(text, at, error.message())
+        })?;
+        let file = Node::table_of(text, &parsed);
+        let table = file.table(&["agents", "policy"])?;
+        let mut agents = BTreeMap::new();
+        if let Some(node) = table.get("agents") {
+            for (name, node) in node.entries()? {
+                agents.insert(name.text().to_owned(), agent::read(&name, &node)?);
+            }
+        }
+        let rules = table.get("policy").map(|node| node.list()).transpose()?.unwrap_or_default();
+        let rules = rules.iter().map(rules::read).collect::<Result<_, _>>()?;
+        Ok(Self { agents, policy: Policy { rules } })
+    }
+}
+
+impl AgentDefinition {
+    /// Returns what the engine goes by, for an agent that works in this folder.
+    pub fn rules(&self, policy: &Policy, folder: &str) -> Rules {
+        Rules {
+            name: self.name.clone(),
+            prompt: self.prompt.clone(),
+            actions: self.actions.clone(),
+            limits: self.limits.clone(),
+            policy: policy.clone(),
+            folder: folder.to_owned(),
+        }
+    }
+}
+
+/// How long a gate may take if nobody says.
+const GATE_LIMIT: Duration = Duration::from_secs(300);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+use coop_api::{Ask, AskId, Fault, Seq};
+use serde::{Deserialize, Serialize};
+
+use super::intent::IntentId;
+
+/// Something that happened to an agent. These are kept, and a record is what they make of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum Input {
+    /// A process of its was started and is watched.
+    Spawned {
+        /// Whether it goes on with a conversation.
+        resumed: bool,
+    },
+    /// It works.
+    Working,
+    /// It waits for a message.
+    Idle {
+        /// The last thing it said.
+        last_message: Option<String>,
+    },
+    /// It asks something.
+    Prompt {
+        /// The whole of it.
+        ask: Box<Ask>,
+    },
+    /// What it asked is answered, or no longer matters.
+    AskClosed {
+        /// Which ask.
+        ask: AskId,
+    },
+    /// It gave up on an error.
+    Failed {
+        /// Which.
+        fault: Fault,
+    },
+    /// Its process is gone.
+    Gone {
+        /// Its exit code, if it had one and that is known.
+        code: Option<i32>,
+        /// The signal that ended it.
+        signal: Option<i32>,
+    },
+    /// It wanted to end its turn and may not: without a reason it is held, with one it was sent back.
+    StopBlocked {
+        /// What it was told.
+        reason: Option<String>,
+    },
+    /// It may end its turn.
+    StopAllowed,
+    /// Somebody stopped it in its turn, and has it in hand.
+    Interrupted,
+    /// These of its events were no longer kept when they were asked for.
+    Missed {
+        /// The first.
+        from: Seq,
+        /// The last.
+        to: Seq,
+    },
+    /// Its process lives, and cannot be reached.
+    Unreachable {
+        /// What was seen.
+        why: String,
+    },
+    /// What its conversation has cost so far.
+    Cost {
+        /// In US dollars.
+        usd: f64,
+    },
+    /// The moment that was waited for has come.
+    Due,
+    /// A gate has ended.
+    GateEnded {
+        /// Which.
+        intent: IntentId,
+        /// How.
+        verdict: GateVerdict,
+    },
+    /// An intent could not be carried out.
+    IntentFailed {
+        /// Which.
+        intent: IntentId,
+        /// Why.
+        why: String,
+    },
+    /// A person has told the agent something; what was counted before counts no longer.
+    Steered {
+        /// Who.
+        by: String,
+    },
+}
+
+/// How a gate ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum GateVerdict {
+    /// It exited with 0.
+    Passed,
+    /// It exited with something else.
+    Failed {
+        /// What it printed.
+        output: String,
+    },
+    /// It took too long and was ended. That is never a yes.
+    TimedOut,
+    /// It could not be run, or was killed by somebody.
+    Broken {
+        /// Why.
+        why: String,
+    },
+}

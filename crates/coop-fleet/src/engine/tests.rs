@@ -1,0 +1,524 @@
+use std::time::Duration;
+
+use coop_api::{AgentId, Ask, AskChannel, AskId, AskKind, Fault, FaultKind};
+use proptest::prelude::*;
+
+use super::*;
+use crate::policy::Policy;
+
+fn rules(actions: Actions) -> Rules {
+    Rules {
+        name: "fixer".to_owned(),
+        prompt: None,
+        actions,
+        limits: Limits::default(),
+        policy: Policy::default(),
+        folder: "/work".to_owned(),
+    }
+}
+
+fn idle_rules(steps: Vec<Step<IdleAction>>) -> Rules {
+    let mut actions = Actions::with_idle(IdleAction::Escalate);
+    actions.on_idle = Plan::new(steps).expect("a plan");
+    rules(actions)
+}
+
+fn gate<A: Act>(action: A, attempts: Attempts) -> Step<A> {
+    let gate = Gate { run: "make check".to_owned(), limit: Duration::from_secs(60) };
+    Step { attempts, gate: Some(gate), ..Step::new(action) }
+}
+
+fn ask(id: &str, kind: AskKind) -> Input {
+    Input::Prompt {
+        ask: Box::new(Ask {
+            id: AskId(id.to_owned()),
+            kind,
+            tool: Some("Bash".to_owned()),
+            input: None,
+            preview: "touch x".to_owned(),
+            questions: Vec::new(),
+            options: Vec::new(),
+            opened: String::new(),
+            channel: AskChannel::Structured,
+            screen_lines: Vec::new(),
+        }),
+    }
+}
+
+fn fault(kind: FaultKind) -> Input {
+    Input::Failed { fault: Fault { kind, message: "no".to_owned(), status: None, until: None } }
+}
+
+const IDLE: Input = Input::Idle { last_message: None };
+const HELD: Input = Input::StopBlocked { reason: None };
+const GONE: Input = Input::Gone { code: Some(3), signal: None };
+const SPAWNED: Input = Input::Spawned { resumed: false };
+
+/// An agent and its rules, with a clock that is moved by hand.
+struct Play {
+    rules: Rules,
+    agent: Agent,
+    now: Timestamp,
+}
+
+impl Play {
+    fn new(rules: Rules) -> Self {
+        let mut play = Self { rules, agent: Agent::new(AgentId("a1".to_owned()), Timestamp(0)), now: Timestamp(0) };
+        play.feed(&SPAWNED);
+        play
+    }
+
+    fn feed(&mut self, input: &Input) -> Vec<Effect> {
+        self.now = self.now.plus(Duration::from_millis(1));
+        let (agent, intents) = self.agent.step(&self.rules, input, self.now);
+        self.agent = agent;
+        intents.into_iter().map(|intent| intent.effect).collect()
+    }
+
+    /// Feeds several and returns all that is to be done, by name.
+    fn names(&mut self, inputs: &[Input]) -> Vec<&'static str> {
+        inputs.iter().flat_map(|input| self.feed(input)).map(|effect| name(&effect)).collect()
+    }
+
+    fn turn(&mut self) -> Vec<&'static str> {
+        self.names(&[Input::Working, IDLE])
+    }
+
+    fn wait(&mut self, time: Duration) -> Vec<&'static str> {
+        self.now = self.now.plus(time);
+        self.names(&[Input::Due])
+    }
+
+    fn gate_ends(&mut self, verdict: GateVerdict) -> Vec<Effect> {
+        let intent = self.agent.gates[0].intent.clone();
+        self.feed(&Input::GateEnded { intent, verdict })
+    }
+}
+
+fn name(effect: &Effect) -> &'static str {
+    match effect {
+        Effect::Send { .. } => "send",
+        Effect::Answer { allow: true, .. } => "allow",
+        Effect::Answer { allow: false, .. } => "deny",
+        Effect::ResolveStop => "resolve",
+        Effect::Gate { .. } => "gate",
+        Effect::Resume => "resume",
+        Effect::Restart => "restart",
+        Effect::Escalate { .. } => "escalate",
+        Effect::Finish { outcome: Outcome::Done } => "done",
+        Effect::Finish { outcome: Outcome::Failed { .. } } => "fail",
+    }
+}
+
+/// Seed 000, "Stop Hook Flow": what `on_idle` says, the stop mode of the sidecar, and what is done in which order.
+#[test]
+fn the_table_of_idle_actions_and_stop_modes() {
+    type Row<'a> = (IdleAction, StopMode, bool, &'a [Input], &'a [&'a str]);
+    let table: [Row<'_>; 7] = [
+        (IdleAction::Done, StopMode::Allow, false, &[Input::StopAllowed, IDLE], &["done"]),
+        (IdleAction::Fail, StopMode::Allow, false, &[Input::StopAllowed, IDLE], &["fail"]),
+        (IdleAction::Nudge, StopMode::Gate, false, &[HELD, Input::StopAllowed, IDLE], &["resolve", "send"]),
+        (IdleAction::Gate, StopMode::Gate, false, &[HELD, Input::StopAllowed, IDLE], &["resolve", "gate"]),
+        (IdleAction::Resume, StopMode::Gate, false, &[HELD, Input::StopAllowed, IDLE], &["resolve", "resume"]),
+        (IdleAction::Escalate, StopMode::Gate, true, &[HELD, Input::StopAllowed, IDLE], &["resolve", "escalate"]),
+        (IdleAction::Auto, StopMode::Auto, false, &[Input::StopAllowed, IDLE], &[]),
+    ];
+    for (action, mode, asks_user, inputs, expected) in table {
+        let step = if action == IdleAction::Gate { gate(action, Attempts::Times(3)) } else { Step::new(action) };
+        let mut play = Play::new(idle_rules(vec![step]));
+        assert_eq!(play.agent.stop(&play.rules), (mode, asks_user), "{action:?}");
+        let done = [play.names(&[Input::Working]), play.names(inputs)].concat();
+        assert_eq!(done, expected, "{action:?}");
+        assert_eq!(play.names(&[IDLE, Input::StopAllowed, IDLE]), [""; 0], "{action:?}: once for a turn");
+    }
+}
+
+#[test]
+fn the_stop_mode_follows_the_effective_action_and_no_other() {
+    let nudge = Step { attempts: Attempts::Times(1), ..Step::new(IdleAction::Nudge) };
+    let mut play = Play::new(idle_rules(vec![nudge, Step::new(IdleAction::Done)]));
+    assert_eq!(play.agent.stop(&play.rules), (StopMode::Gate, false));
+    assert_eq!(play.turn(), ["send"]);
+    assert_eq!(play.agent.stop(&play.rules), (StopMode::Allow, false), "a sidecar that is started now");
+    // One that was started before still holds the agent; it is let go all the same.
+    assert_eq!(play.names(&[Input::Working, HELD, Input::StopAllowed, IDLE]), ["resolve", "done"]);
+}
+
+#[test]
+fn the_table_of_dead_actions() {
+    for (action, expected) in [
+        (DeadAction::Done, "done"),
+        (DeadAction::Fail, "fail"),
+        (DeadAction::Resume, "resume"),
+        (DeadAction::Restart, "restart"),
+        (DeadAction::Escalate, "escalate"),
+    ] {
+        let mut actions = Actions::with_idle(IdleAction::Escalate);
+        actions.on_dead = Plan::only(action);
+        let mut play = Play::new(rules(actions));
+        assert_eq!(play.names(&[Input::Working, GONE]), [expected]);
+        assert_eq!(play.names(&[GONE]), [""; 0], "{action:?}: once for a death");
+        assert_eq!(play.agent.exit, Some((Some(3), None)));
+    }
+}
+
+#[test]
+fn the_table_of_prompt_actions() {
+    for (action, expected) in [
+        (PromptAction::Escalate, "escalate"),
+        (PromptAction::Allow, "allow"),
+        (PromptAction::Deny, "deny"),
+        (PromptAction::Gate, "gate"),
+    ] {
+        let step = if action == PromptAction::Gate { gate(action, Attempts::Forever) } else { Step::new(action) };
+        let mut actions = Actions::with_idle(IdleAction::Escalate);
+        actions.on_prompt.permission = Plan::new(vec![step]).expect("a plan");
+        let mut play = Play::new(rules(actions));
+        play.feed(&Input::Working);
+        assert_eq!(play.names(&[ask("1", AskKind::Permission)]), [expected]);
+        assert_eq!(play.names(&[ask("1", AskKind::Permission)]), [""; 0], "{action:?}: once for an ask");
+        assert_eq!(play.names(&[ask("2", AskKind::Plan)]), ["escalate"], "other kinds have plans of their own");
+    }
+}
+
+#[test]
+fn the_table_of_error_actions() {
+    let minute = Duration::from_secs(60);
+    for kind in [FaultKind::RateLimit, FaultKind::Auth, FaultKind::Network, FaultKind::Overload, FaultKind::Other] {
+        for (action, at_once, later) in [
+            (ErrorAction::Retry, &[][..], &["send"][..]),
+            (ErrorAction::Resume, &["resume"], &[]),
+            (ErrorAction::Escalate, &["escalate"], &[]),
+            (ErrorAction::Fail, &["fail"], &[]),
+        ] {
+            let mut actions = Actions::with_idle(IdleAction::Escalate);
+            let plans = &mut actions.on_error;
+            *match kind {
+                FaultKind::RateLimit => &mut plans.rate_limit,
+                FaultKind::Auth => &mut plans.auth,
+                FaultKind::Network => &mut plans.network,
+                FaultKind::Overload => &mut plans.overload,
+                FaultKind::Request | FaultKind::Other => &mut plans.other,
+            } = Plan::only(action);
+            let mut play = Play::new(rules(actions));
+            assert_eq!(play.names(&[Input::Working, fault(kind), fault(kind)]), at_once, "{kind:?} {action:?}");
+            assert_eq!(play.wait(minute), later, "{kind:?} {action:?}");
+            assert_eq!(play.names(&[IDLE]), [""; 0], "an error has had the turn's dispatch");
+        }
+    }
+}
+
+#[test]
+fn a_retry_waits_until_the_limit_is_over() {
+    let mut play = Play::new(rules(Actions::with_idle(IdleAction::Done)));
+    let until = Some("1970-01-01T01:00:00Z".to_owned());
+    let fault = Fault { kind: FaultKind::RateLimit, message: "no".to_owned(), status: None, until };
+    play.names(&[Input::Working, Input::Failed { fault }]);
+    assert_eq!(play.agent.next_due(), Some(Timestamp(3_600_000)));
+    assert_eq!(play.wait(Duration::from_secs(120)), [""; 0]);
+    assert_eq!(play.wait(Duration::from_secs(3600)), ["send"]);
+}
+
+#[test]
+fn attempts_are_used_up_in_order_and_then_a_person_is_called() {
+    let nudge = Step { attempts: Attempts::Times(2), ..Step::new(IdleAction::Nudge) };
+    let mut play = Play::new(idle_rules(vec![nudge, Step::new(IdleAction::Resume)]));
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        seen.extend(play.turn());
+        if play.agent.replacing {
+            seen.extend(play.names(&[GONE, Input::Spawned { resumed: true }, IDLE]));
+        }
+    }
+    assert_eq!(seen, ["send", "send", "resume", "send", "escalate", "escalate"]);
+    assert_eq!(play.agent.escalated.as_deref(), Some("it is idle"));
+    play.feed(&Input::Steered { by: "ann".to_owned() });
+    assert_eq!(play.agent.escalated, None);
+    assert_eq!(play.turn(), ["send"], "after a person came it begins anew");
+}
+
+#[test]
+fn a_cooldown_puts_the_next_attempt_off() {
+    let cooldown = Duration::from_secs(30);
+    let mut play = Play::new(idle_rules(vec![Step { cooldown, ..Step::new(IdleAction::Nudge) }]));
+    assert_eq!(play.turn(), ["send"]);
+    assert_eq!(play.turn(), [""; 0]);
+    assert_eq!(play.agent.next_due(), play.agent.counts.idle.last.map(|last| last.plus(cooldown)));
+    assert_eq!(play.wait(Duration::from_secs(10)), [""; 0], "too early");
+    assert_eq!(play.wait(Duration::from_secs(20)), ["send"]);
+    assert_eq!(play.wait(Duration::from_secs(90)), [""; 0], "once");
+    // Somebody else sends it on meanwhile: then it need not be.
+    assert_eq!(play.turn(), ["send"]);
+    assert_eq!(play.turn(), ["escalate"], "attempts are counted, not time");
+}
+
+#[test]
+fn a_cooldown_ends_when_the_agent_works_again() {
+    let cooldown = Duration::from_secs(30);
+    let mut play = Play::new(idle_rules(vec![Step { cooldown, ..Step::new(IdleAction::Nudge) }]));
+    assert_eq!([play.turn(), play.turn(), play.names(&[Input::Working])].concat(), ["send"]);
+    assert_eq!(play.wait(Duration::from_secs(60)), [""; 0]);
+}
+
+#[test]
+fn the_output_of_a_gate_goes_to_the_agent_while_attempts_remain() {
+    let message = Some(Template::parse("{attempt} of {attempts}: {output}").expect("known places"));
+    let step = Step { message, ..gate(IdleAction::Gate, Attempts::Times(2)) };
+    let mut play = Play::new(idle_rules(vec![step]));
+    assert_eq!(play.turn(), ["gate"]);
+    let failed = || GateVerdict::Failed { output: "2 tests fail".to_owned() };
+    assert_eq!(play.gate_ends(failed()), [Effect::Send { message: "1 of 2: 2 tests fail".to_owned() }]);
+    assert_eq!(play.turn(), ["gate"]);
+    let reason = "it is idle".to_owned();
+    assert_eq!(play.gate_ends(failed()), [Effect::Escalate { reason, ask: None }]);
+}
+
+#[test]
+fn only_a_gate_that_passes_is_a_yes() {
+    let verdicts = || {
+        let broken = GateVerdict::Broken { why: "no such command".to_owned() };
+        [GateVerdict::Passed, GateVerdict::Failed { output: "no".to_owned() }, GateVerdict::TimedOut, broken]
+    };
+    for (verdict, expected) in verdicts().into_iter().zip(["done", "send", "send", "escalate"]) {
+        let mut play = Play::new(idle_rules(vec![gate(IdleAction::Gate, Attempts::Times(3))]));
+        play.turn();
+        assert_eq!(play.gate_ends(verdict).iter().map(name).collect::<Vec<_>>(), [expected]);
+    }
+    for (verdict, expected) in verdicts().into_iter().zip(["allow", "deny", "escalate", "escalate"]) {
+        let mut actions = Actions::with_idle(IdleAction::Escalate);
+        actions.on_prompt.permission = Plan::new(vec![gate(PromptAction::Gate, Attempts::Forever)]).expect("a plan");
+        let mut play = Play::new(rules(actions));
+        play.names(&[Input::Working, ask("1", AskKind::Permission)]);
+        assert_eq!(play.gate_ends(verdict).iter().map(name).collect::<Vec<_>>(), [expected]);
+    }
+}
+
+#[test]
+fn a_gate_that_nobody_waits_for_any_more_decides_nothing() {
+    let mut actions = Actions::with_idle(IdleAction::Escalate);
+    actions.on_prompt.permission = Plan::new(vec![gate(PromptAction::Gate, Attempts::Forever)]).expect("a plan");
+    actions.on_idle = Plan::new(vec![gate(IdleAction::Gate, Attempts::Times(3))]).expect("a plan");
+    let mut play = Play::new(rules(actions));
+    play.names(&[Input::Working, ask("1", AskKind::Permission)]);
+    let first = play.agent.gates[0].intent.clone();
+    play.names(&[Input::AskClosed { ask: AskId("1".to_owned()) }, Input::Working, IDLE]);
+    let second = play.agent.gates[0].intent.clone();
+    play.feed(&Input::Working);
+    for intent in [first, second] {
+        assert_eq!(play.feed(&Input::GateEnded { intent, verdict: GateVerdict::Passed }), []);
+    }
+    assert_eq!(play.agent.outcome, None);
+}
+
+#[test]
+fn a_process_that_is_replaced_is_not_dead_and_is_told_to_go_on() {
+    let mut actions = Actions::with_idle(IdleAction::Escalate);
+    actions.on_dead = Plan::only(DeadAction::Resume);
+    let mut play = Play::new(Rules { prompt: Some("Fix it".to_owned()), ..rules(actions) });
+    assert_eq!(play.names(&[Input::Working, GONE]), ["resume"]);
+    assert_eq!(play.feed(&Input::Spawned { resumed: true }), [], "it takes no message yet");
+    let told = play.feed(&IDLE);
+    let message = "Your process was started again. Continue where you left off.".to_owned();
+    assert_eq!(told, [Effect::Send { message }]);
+    assert_eq!(play.names(&[IDLE]), [""; 0], "it has not had a turn yet");
+    assert_eq!(play.names(&[Input::Working, GONE]), ["escalate"], "it dies again at once: that was its one attempt");
+}
+
+#[test]
+fn the_prompt_is_told_once_for_each_fresh_conversation() {
+    let rules = Rules { prompt: Some("Fix it".to_owned()), ..rules(Actions::with_idle(IdleAction::Done)) };
+    let mut play = Play::new(rules);
+    let (_, intents) = play.agent.step(&play.rules, &IDLE, Timestamp(1));
+    let effect = Effect::Send { message: "Fix it".to_owned() };
+    assert_eq!(intents, [Intent { id: IntentId("a1/1".to_owned()), agent: AgentId("a1".to_owned()), effect }]);
+    assert_eq!(play.names(&[IDLE, IDLE, Input::Working, IDLE]), ["send", "done"]);
+}
+
+#[test]
+fn an_agent_that_somebody_interrupted_is_left_to_them() {
+    let mut play = Play::new(idle_rules(vec![Step::new(IdleAction::Nudge)]));
+    assert_eq!(play.names(&[Input::Working, Input::Interrupted, IDLE]), [""; 0]);
+    assert_eq!(play.turn(), ["send"]);
+}
+
+#[test]
+fn an_agent_at_its_limit_is_not_sent_on() {
+    let limits = Limits { turns: Some(2), ..Limits::default() };
+    let mut play = Play::new(Rules { limits, ..idle_rules(vec![Step::new(IdleAction::Nudge)]) });
+    assert_eq!([play.turn(), play.turn()].concat(), ["send", "escalate"]);
+    assert_eq!(play.agent.escalated.as_deref(), Some("it has had 2 turns, of 2 at most"));
+    let limits = Limits { cost_usd: Some(1.0), ..Limits::default() };
+    let mut play = Play::new(Rules { limits, ..idle_rules(vec![Step::new(IdleAction::Nudge)]) });
+    play.feed(&Input::Cost { usd: 1.5 });
+    assert_eq!(play.turn(), ["escalate"]);
+}
+
+#[test]
+fn what_could_not_be_done_is_a_persons_and_is_called_for_once() {
+    let mut play = Play::new(idle_rules(vec![Step::new(IdleAction::Nudge)]));
+    play.turn();
+    let failed = |id: &str| Input::IntentFailed { intent: IntentId(id.to_owned()), why: "busy".to_owned() };
+    assert_eq!(play.names(&[failed("a1/1")]), ["escalate"]);
+    let call = play.agent.call.clone().expect("a call").0;
+    assert_eq!(play.names(&[failed(&call)]), [""; 0]);
+}
+
+#[test]
+fn plans_that_make_no_sense_are_refused_with_a_reason() {
+    let steps = |steps: Vec<Step<IdleAction>>| Plan::new(steps).expect_err("no plan").to_string();
+    let nudge = || Step::new(IdleAction::Nudge);
+    assert_eq!(steps(vec![]), "there is nothing to do; name at least one action");
+    assert_eq!(
+        steps(vec![Step::new(IdleAction::Done), nudge()]),
+        "\"nudge\" is never reached: \"done\" before it has no end"
+    );
+    assert_eq!(
+        steps(vec![Step { attempts: Attempts::Times(2), ..Step::new(IdleAction::Done) }]),
+        "\"done\" takes no \"attempts\": nothing comes after it"
+    );
+    assert_eq!(
+        steps(vec![Step { attempts: Attempts::Times(0), ..nudge() }]),
+        "\"attempts\" is 0; leave \"nudge\" out instead"
+    );
+    assert_eq!(steps(vec![Step::new(IdleAction::Gate)]), "\"gate\" needs \"run\", the command that decides");
+    let message = Some(Template::parse("x").expect("plain"));
+    assert_eq!(steps(vec![Step { message, ..Step::new(IdleAction::Done) }]), "\"done\" takes no \"message\"");
+    let run = Step { action: IdleAction::Nudge, ..gate(IdleAction::Gate, Attempts::Times(1)) };
+    assert_eq!(steps(vec![run]), "\"nudge\" takes no \"run\" and no \"limit\"; only \"gate\" does");
+
+    let base = Actions::with_idle(IdleAction::Done);
+    let late = Plan::new(vec![nudge(), Step::new(IdleAction::Auto)]).expect("a plan by itself");
+    let error = Actions::new(late, base.on_dead.clone(), base.on_prompt.clone(), base.on_error.clone());
+    assert_eq!(
+        error.expect_err("too late").to_string(),
+        "\"auto\" cannot follow \"nudge\": the agent decides for itself from its start, or not at all"
+    );
+    let prompts = PromptPlans { question: Plan::only(PromptAction::Allow), ..base.on_prompt.clone() };
+    assert_eq!(
+        Actions::new(base.on_idle, base.on_dead, prompts, base.on_error),
+        Err(PlanError::Question { action: "allow" })
+    );
+}
+
+fn any_input() -> impl Strategy<Value = Input> {
+    let kinds = prop::sample::select(vec![FaultKind::RateLimit, FaultKind::Auth, FaultKind::Other]);
+    let asks = prop::sample::select(vec![AskKind::Permission, AskKind::Plan, AskKind::Question, AskKind::Setup]);
+    let verdict = prop::sample::select(vec![
+        GateVerdict::Passed,
+        GateVerdict::Failed { output: "no".to_owned() },
+        GateVerdict::TimedOut,
+    ]);
+    prop_oneof![
+        1 => any::<bool>().prop_map(|resumed| Input::Spawned { resumed }),
+        4 => Just(Input::Working),
+        4 => Just(IDLE),
+        1 => (0..4_u8, asks).prop_map(|(id, kind)| ask(&id.to_string(), kind)),
+        1 => (0..4_u8).prop_map(|id| Input::AskClosed { ask: AskId(id.to_string()) }),
+        1 => kinds.prop_map(fault),
+        1 => Just(GONE),
+        1 => Just(HELD),
+        1 => Just(Input::StopAllowed),
+        1 => Just(Input::Interrupted),
+        3 => Just(Input::Due),
+        1 => (1..40_u8, verdict).prop_map(|(id, verdict)| Input::GateEnded { intent: IntentId(format!("a1/{id}")), verdict }),
+        1 => Just(Input::Steered { by: "ann".to_owned() }),
+    ]
+}
+
+fn busy_rules() -> Rules {
+    let cooldown = Duration::from_secs(5);
+    let mut rules = idle_rules(vec![
+        Step { cooldown, ..Step::new(IdleAction::Nudge) },
+        gate(IdleAction::Gate, Attempts::Times(2)),
+        Step::new(IdleAction::Resume),
+    ]);
+    rules.actions.on_dead = Plan::only(DeadAction::Resume);
+    rules.actions.on_error.other = Plan::only(ErrorAction::Resume);
+    rules.actions.on_prompt.permission = Plan::new(vec![gate(PromptAction::Gate, Attempts::Forever)]).expect("a plan");
+    rules
+}
+
+type Story = Vec<(Input, u64)>;
+
+fn any_story() -> impl Strategy<Value = Story> {
+    prop::collection::vec((any_input(), 0..20_000_u64), 0..120)
+}
+
+/// Plays a story; returns what was intended at each step, with the turn and run before and after it.
+fn play(rules: &Rules, story: &Story) -> (Agent, Vec<(Agent, Vec<Intent>)>) {
+    let mut agent = Agent::new(AgentId("a1".to_owned()), Timestamp(0));
+    let mut steps = Vec::new();
+    let mut now = Timestamp(0);
+    for (input, later) in story {
+        now = now.plus(Duration::from_millis(*later));
+        let (next, intents) = agent.step(rules, input, now);
+        agent = next;
+        steps.push((agent.clone(), intents));
+    }
+    (agent, steps)
+}
+
+proptest! {
+    #[test]
+    fn the_same_inputs_give_the_same_record_and_the_same_intents(story in any_story(), cut in 0..120_usize) {
+        let rules = busy_rules();
+        let (agent, steps) = play(&rules, &story);
+        // A record that was written down half-way and read again goes on as if nothing had happened.
+        let half = story.iter().take(cut).cloned().collect::<Vec<_>>();
+        let (kept, _) = play(&rules, &half);
+        let kept: Agent = serde_json::from_str(&serde_json::to_string(&kept).expect("JSON")).expect("the same");
+        let mut again = kept;
+        let mut now = half.iter().fold(0, |sum, (_, later)| sum + later);
+        for (at, (input, later)) in story.iter().enumerate().skip(half.len()) {
+            now += later;
+            let (next, intents) = again.step(&rules, input, Timestamp(now));
+            prop_assert_eq!(&intents, &steps[at].1);
+            again = next;
+        }
+        prop_assert_eq!(again, agent);
+    }
+
+    #[test]
+    fn intents_have_names_of_their_own(story in any_story()) {
+        let (_, steps) = play(&busy_rules(), &story);
+        let ids: Vec<_> = steps.iter().flat_map(|(_, intents)| intents.iter().map(|intent| &intent.id.0)).collect();
+        let expected: Vec<_> = (1..=ids.len()).map(|n| format!("a1/{n}")).collect();
+        prop_assert_eq!(ids, expected.iter().collect::<Vec<_>>());
+    }
+
+    /// Of all that moves an agent on (a message, a new process, its end) there is one for each turn of each process, but
+    /// for the first words of a process.
+    #[test]
+    fn a_turn_is_dispatched_once(story in any_story()) {
+        let (_, steps) = play(&busy_rules(), &story);
+        let mut last = None;
+        for (agent, intents) in &steps {
+            let moves = intents.iter().filter(|intent| {
+                matches!(intent.effect, Effect::Send { .. } | Effect::Resume | Effect::Restart | Effect::Finish { .. })
+            });
+            for _ in moves {
+                // A death is no part of a turn: it has a dispatch of its own.
+                let turn = (agent.run, agent.turn, agent.phase == Phase::Dead);
+                prop_assert_ne!(last, Some(turn), "{:?}", intents);
+                last = Some(turn);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_answered_but_what_is_asked_and_nothing_twice(story in any_story()) {
+        let mut open = std::collections::BTreeMap::new();
+        let (_, steps) = play(&busy_rules(), &story);
+        for ((agent, intents), (input, _)) in steps.iter().zip(&story) {
+            for intent in intents {
+                if let Effect::Answer { ask, allow, .. } = &intent.effect {
+                    prop_assert!(agent.asks.contains(ask));
+                    prop_assert!(open.insert(ask.clone(), ()).is_none(), "{} was answered before", ask);
+                    let passed = matches!(input, Input::GateEnded { verdict: GateVerdict::Passed, .. });
+                    prop_assert!(!allow || passed, "only a gate that passed says yes here");
+                }
+            }
+            open.retain(|ask, ()| agent.asks.contains(ask));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The process of a sidecar: started, recognised, watched to its end.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncBufReadExt, BufReader, Interest};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// How long a sidecar may take until it is ready: agents start behind it, also on a busy machine.
+const READY: Duration = Duration::from_secs(30);
+/// How much of a log is looked at for what went wrong.
+const LOG_TAIL: u64 = 4096;
+
+/// A process, told apart from all that have had its number before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    pub(crate) pid: u32,
+    /// When it was started, in the kernel's ticks since it booted.
+    started: u64,
+}
+
+impl Identity {
+    /// Returns the process that has this number now.
+    pub(crate) fn of(pid: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name in parentheses may hold anything, also blanks and parentheses.
+        let rest = stat.rsplit_once(')')?.1;
+        let started = rest.split_whitespace().nth(19)?.parse().ok()?;
+        Some(Self { pid, started })
+    }
+
+    /// Tells whether it still runs.
+    pub(crate) fn is_alive(&self) -> bool {
+        Self::of(self.pid).as_ref() == Some(self) && !is_zombie(self.pid)
+    }
+
+    /// Returns a name that no other process of this machine has had since it booted.
+    pub(crate) fn name(&self) -> String {
+        format!("{}-{}", self.pid, self.started)
+    }
+
+    /// Kills it, and nobody who has its number by now.
+    pub(crate) fn kill(&self) {
+        let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return };
+        if let Ok(handle) = pidfd_open(pid, PidfdFlags::empty())
+            && self.is_alive()
+        {
+            let _ = pidfd_send_signal(handle, Signal::KILL);
+        }
+    }
+}
+
+fn is_zombie(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
+}
+
+/// Tells when a process has ended: with its status if it is our child.
+pub(crate) type Watch = watch::Receiver<Option<Option<ExitStatus>>>;
+
+/// A sidecar that is ready.
+pub(crate) struct Launched {
+    pub(crate) identity: Identity,
+    pub(crate) child: Child,
+}
+
+/// Why there is no sidecar.
+#[derive(Debug)]
+pub(crate) enum LaunchError {
+    /// One of this agent's is there already.
+    Exists,
+    /// It said why, or we saw it.
+    Failed(String),
+}
+
+/// Starts a sidecar with its log in a file, and waits until it says that it is ready.
+///
+/// The log is locked, and the lock is the sidecar's with it: as long as that lives there is no second one for the same
+/// agent, whoever starts it and whatever became of who started the first.
+pub(crate) async fn launch(command: &mut Command, folder: &Path) -> Result<Launched, LaunchError> {
+    let path = folder.join("coop.log");
+    let failed = |what: &str, error: io::Error| LaunchError::Failed(format!("{what}: {error}"));
+    let log = OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(&path);
+    let log = log.map_err(|error| failed("cannot open its log", error))?;
+    match log.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(LaunchError::Exists),
+        Err(TryLockError::Error(error)) => return Err(failed("cannot lock its log", error)),
+    }
+    let begins = log.metadata().map_or(0, |found| found.len());
+    let stderr = log.try_clone().map_err(|error| failed("cannot use its log", error))?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);
+    let mut child = command.spawn().map_err(|error| failed("cannot run coop", error))?;
+    let identity = child.id().and_then(Identity::of);
+    if let Some(identity) = &identity {
+        let kept = serde_json::to_string(identity).unwrap_or_default();
+        if let Err(error) = fs::write(folder.join("sidecar.json"), kept) {
+            // One that nobody could recognise later must not stay.
+            let _ = child.kill().await;
+            return Err(failed("cannot write sidecar.json", error));
+        }
+    }
+    let ready = match child.stdout.take() {
+        Some(stdout) => timeout(READY, said_ready(stdout)).await,
+        None => Ok(false),
+    };
+    match (ready, identity) {
+        (Ok(true), Some(identity)) => Ok(Launched { identity, child }),
+        (Ok(_), _) => {
+            let status = child.wait().await.map_or_else(|error| error.to_string(), |status| status.to_string());
+            Err(LaunchError::Failed(last_words(&path, begins).unwrap_or(status)))
+        }
+        (Err(_), _) => {
+            let _ = child.kill().await;
+            let words = last_words(&path, begins).unwrap_or_else(|| "it said nothing".to_owned());
+            Err(LaunchError::Failed(format!("it was not ready within {} s: {words}", READY.as_secs())))
+        }
+    }
+}
+
+/// Reads until the sidecar says that it is ready, or ends.
+async fn said_ready(stdout: ChildStdout) -> bool {
+    let mut lines = BufReader::new(stdout).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        if line == "ready" {
+            return true;
+        }
+    }
+    false
+}
+
+/// Returns why a sidecar ended, as it wrote it down: its own last word, or else the end of its log.
+fn last_words(log: &Path, begins: u64) -> Option<String> {
+    let mut file = File::open(log).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(begins.max(length.saturating_sub(LOG_TAIL)))).ok()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let own = lines.iter().rev().find_map(|line| line.strip_prefix("coop: "));
+    own.or(lines.last().copied()).map(str::to_owned)
+}
+
+/// Watches a child of ours, and waits for it so that nothing is left of it.
+pub(crate) fn watch_child(mut child: Child) -> Watch {
+    let (sender, receiver) = watch::channel(None);
+    tokio::spawn(async move {
+        let status = child.wait().await.ok();
+        sender.send_replace(Some(status));
+    });
+    receiver
+}
+
+/// Watches a process that is not our child.
+pub(crate) fn watch_other(identity: &Identity) -> Watch {
+    let (sender, receiver) = watch::channel(None);
+    let pid = i32::try_from(identity.pid).ok().and_then(Pid::from_raw);
+    let handle = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::NONBLOCK).ok());
+    // What had this number when it was opened may have been another already.
+    let is_alive = identity.is_alive();
+    let handle = handle.filter(|_| is_alive).and_then(|handle| readable(handle).ok());
+    tokio::spawn(async move {
+        match handle {
+            Some(handle) => drop(handle.readable().await),
+            // It lives and cannot be watched: then nothing is said of its end.
+            None if is_alive => return sender.closed().await,
+            None => {}
+        }
+        sender.send_replace(Some(None));
+    });
+    receiver
+}
+
+#[expect(deprecated, reason = "its successor is unsafe for descriptors that may change; an OwnedFd cannot")]
+fn readable(handle: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(handle, Interest::READABLE)
+}
