@@ -17,6 +17,7 @@ mod oneshot;
 mod paths;
 mod serve;
 mod shield;
+mod shim;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -37,7 +38,11 @@ fn main() -> ExitCode {
     if let Some(Sub::Await { within, socket, missing, words, commands }) = &cli.sub {
         return fail(&await_socket::run(socket, missing, *within, *words, commands).into());
     }
-    if let (None, Some(token)) = (&cli.sub, &cli.serve.auth_token) {
+    if let Some(token) = match &cli.sub {
+        None => cli.serve.auth_token.as_ref(),
+        Some(Sub::Shim(options)) => options.auth_token.as_ref(),
+        Some(_) => None,
+    } {
         shield::hide_token(token);
     }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -51,6 +56,7 @@ fn main() -> ExitCode {
             Some(Sub::Screen(options)) => oneshot::screen(options).await,
             Some(Sub::Type(options)) => oneshot::type_text(options).await,
             Some(Sub::Keys(options)) => oneshot::keys(options).await,
+            Some(Sub::Shim(options)) => shim::run(options).await,
             Some(Sub::Doctor(options)) => doctor::run(options).await,
             Some(Sub::Sim(Sim { what })) => simulate(what).await,
             Some(Sub::Hook { .. } | Sub::Guard { .. } | Sub::Await { .. }) => Ok(0),

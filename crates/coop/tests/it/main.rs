@@ -20,6 +20,7 @@ mod opencode;
 mod opencode_link;
 mod repository;
 mod runtimes;
+mod shim;
 mod sidecar;
 mod tool;
 mod truth;
