@@ -96,7 +96,8 @@ mod tests {
     #[test]
     fn the_child_gets_no_secret_and_no_foreign_terminal() {
         let cli = Cli::parse_from(["coop", "--term", "vt220", "--auth-token", "hush", "--", "true"]);
-        let inherited = ["PATH", "COOP_AUTH_TOKEN", "COOP_PORT", "TMUX", "COLUMNS", "HOME", BOOTSTRAP].map(OsString::from);
+        let inherited =
+            ["PATH", "COOP_AUTH_TOKEN", "COOP_PORT", "TMUX", "COLUMNS", "HOME", BOOTSTRAP].map(OsString::from);
         let mut changes = environment(&cli.serve, Path::new("/run/x.sock"), inherited.into_iter());
         changes.sort();
         let shown: Vec<_> = changes.iter().map(|(name, value)| format!("{name:?}={value:?}")).collect();

@@ -16,6 +16,8 @@ use coop_server::{Config, Listener};
 use coop_session::Handle;
 use serde_json::json;
 use tokio::net::TcpListener;
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 
 use self::backend::Backend;
 use crate::cli::{self, Cli, Serve, ShimAgent};
@@ -56,7 +58,7 @@ pub(crate) async fn run(options: cli::Shim) -> anyhow::Result<i32> {
     if let Some(backend) = &backend {
         tokio::spawn(Arc::clone(backend).renew());
     }
-    let shim = Shim::new(Sidecars { options, backend }, config);
+    let shim = Shim::new(Sidecars { options, backend, last: Mutex::default() }, config);
     shim.listen(Listener::Tcp(listener));
     announce(port).context("cannot write to standard output")?;
     signals.next().await;
@@ -93,6 +95,8 @@ fn announce(port: u16) -> io::Result<()> {
 struct Sidecars {
     options: cli::Shim,
     backend: Option<Arc<Backend>>,
+    /// The end of the last one. There is never more than one, and they have the same socket.
+    last: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Host for Sidecars {
@@ -109,16 +113,20 @@ impl Host for Sidecars {
 
 impl Sidecars {
     async fn launch(&self, start: Start) -> anyhow::Result<Handle> {
+        let mut last = self.last.lock().await;
+        if let Some(last) = last.take() {
+            last.await.context("the last agent")?;
+        }
         let options = self.serve_options(&start)?;
         let size = Size::new(options.cols, options.rows).context("the terminal's size")?;
         let config = AgentConfig { settings: settings(self.options.agent, &start), ..AgentConfig::default() };
         let Running { handle, done, server, _folder, _socket, .. } = serve::start(&options, config, size).await?;
-        tokio::spawn(async move {
+        *last = Some(tokio::spawn(async move {
             // However it ended, what belongs to it goes.
             let _ = done.await;
-            server.shut_down(FAREWELL).await;
             drop((_folder, _socket));
-        });
+            tokio::spawn(server.shut_down(FAREWELL));
+        }));
         Ok(handle)
     }
 
@@ -143,6 +151,13 @@ impl Sidecars {
         if let (ShimAgent::Claude, Some(most)) = (self.options.agent, start.max_turns) {
             words.extend(["--max-turns".into(), most.to_string().into()]);
         }
+        // Some are told on their own command line what to go on with, some by an option of ours.
+        let mut resume = start.resume.clone();
+        match self.options.agent {
+            ShimAgent::Codex => words.extend(resume.take().into_iter().flat_map(|id| ["resume".into(), id.into()])),
+            ShimAgent::Opencode => words.extend(resume.take().into_iter().flat_map(|id| ["-s".into(), id.into()])),
+            ShimAgent::Claude | ShimAgent::Gemini | ShimAgent::Acp | ShimAgent::Mock => {}
+        }
         // The variables that set a sidecar's options set the shim's, not those of the agent in it.
         let cli = Cli::try_parse_from(words)?;
         Ok(Serve {
@@ -152,7 +167,7 @@ impl Sidecars {
             health_port: None,
             auth_token: None,
             attach: None,
-            resume: start.resume.clone(),
+            resume,
             ..cli.serve
         })
     }

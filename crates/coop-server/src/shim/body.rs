@@ -6,7 +6,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, Request};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -49,13 +49,17 @@ impl Invalid {
     }
 
     fn unread(error: &BytesRejection) -> Response {
-        let status = error.status();
-        let detail = match status {
-            StatusCode::PAYLOAD_TOO_LARGE => format!("the body is larger than {} MiB", MAX_BODY >> 20),
-            _ => format!("cannot read the body: {}", error.body_text()),
-        };
-        (status, Json(json!({ "detail": detail }))).into_response()
+        if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
+            return too_large();
+        }
+        let detail = format!("cannot read the body: {}", error.body_text());
+        (error.status(), Json(json!({ "detail": detail }))).into_response()
     }
+}
+
+fn too_large() -> Response {
+    let detail = format!("the body is larger than {} MiB", MAX_BODY >> 20);
+    (StatusCode::PAYLOAD_TOO_LARGE, Json(json!({ "detail": detail }))).into_response()
 }
 
 fn part(segment: &serde_path_to_error::Segment) -> Option<Value> {
@@ -94,6 +98,12 @@ impl<S: Send + Sync> FromRequest<S> for Body {
     type Rejection = Response;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
+        let length =
+            request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        // Before any of it has come.
+        if length.is_some_and(|length: u64| length > MAX_BODY as u64) {
+            return Err(too_large());
+        }
         let bytes = Bytes::from_request(request, state).await.map_err(|error| Invalid::unread(&error))?;
         if bytes.trim_ascii().is_empty() {
             return Ok(Self(Map::new()));

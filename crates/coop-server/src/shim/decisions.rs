@@ -93,9 +93,10 @@ impl Decisions {
         let open = self.0.iter_mut().find(has_it).filter(|open| !open.is_claimed).ok_or_else(not_pending)?;
         let at = open.parts.iter().position(|part| part.id == id).ok_or_else(not_pending)?;
         let given = match (open.ask.kind, resolution) {
-            (AskKind::Permission, Resolution::ToolApproval { action, modified_args, always_approve, rationale, .. }) => {
-                permission(&open.ask, *action, modified_args.as_ref(), *always_approve, rationale.as_deref())?
-            }
+            (
+                AskKind::Permission,
+                Resolution::ToolApproval { action, modified_args, always_approve, rationale, .. },
+            ) => permission(&open.ask, *action, modified_args.as_ref(), *always_approve, rationale.as_deref())?,
             (AskKind::Permission, Resolution::Option { .. }) => {
                 return Err(Refused::Invalid("this decision is a tool_approval, not an option".to_owned()));
             }
@@ -383,7 +384,8 @@ mod tests {
         ask.questions = vec![question("Which?", &["A", "B"]), question("Why?", &[])];
         decisions.open(&ask);
         let [first, second] = <[String; 2]>::try_from(decisions.pending()).expect("two");
-        let pick = |id: &str, why: &str| resolution(json!({ "type": "option", "chosenOptionId": id, "rationale": why }));
+        let pick =
+            |id: &str, why: &str| resolution(json!({ "type": "option", "chosenOptionId": id, "rationale": why }));
         assert!(matches!(decisions.resolve(&first, &pick("c", "")), Err(Refused::Invalid(_))));
         assert_eq!(decisions.resolve(&first, &pick("b", "")), Ok(Step::Noted));
         assert_eq!(decisions.pending(), [second.clone()]);

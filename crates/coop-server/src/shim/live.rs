@@ -140,17 +140,34 @@ impl<H: Host> Live<H> {
     }
 
     async fn answer(&self, given: Given) -> Result<(), Error> {
-        let (first, allows) = (given.answer, given.allows);
-        let told = match (self.respond(&given.ask, first, allows).await, given.instead) {
-            (Err(error), Some(instead)) if error.code == ErrorCode::Unsupported => {
-                self.respond(&given.ask, instead, false).await
-            }
-            (told, _) => told,
-        };
+        let told = self.answer_somehow(&given).await;
         let mut state = self.lock();
         match &told {
             Ok(()) => given.always.iter().for_each(|tool| state.policy.allow_always(tool)),
             Err(_) => state.decisions.release(&given.ask),
+        }
+        told
+    }
+
+    /// Gives an answer as it is meant, or the nearest to it that the agent can take and that allows no more.
+    async fn answer_somehow(&self, given: &Given) -> Result<(), Error> {
+        let mut last = given.answer.clone();
+        let mut told = self.respond(&given.ask, last.clone(), given.allows).await;
+        if is_unsupported(&told)
+            && let Some(instead) = &given.instead
+        {
+            last = instead.clone();
+            told = self.respond(&given.ask, last.clone(), false).await;
+        }
+        // A no that takes no words comes without them; they are told when the turn ends.
+        if is_unsupported(&told)
+            && last.accept == Some(false)
+            && let Some(words) = last.text.take()
+        {
+            told = self.respond(&given.ask, last, false).await;
+            if told.is_ok() {
+                self.queue.lock().unwrap_or_else(PoisonError::into_inner).words.push(words);
+            }
         }
         told
     }
@@ -275,7 +292,7 @@ impl<H: Host> Live<H> {
                 break;
             }
         }
-        self.gone("the session is over");
+        self.gone("the session is over").await;
     }
 
     async fn take(self: &Arc<Self>, event: &Event) {
@@ -316,7 +333,8 @@ impl<H: Host> Live<H> {
                     (Some(code), _) => format!("Exit code {code}"),
                     (None, Some(signal)) => format!("Signal {signal}"),
                     (None, None) => "It is gone".to_owned(),
-                });
+                })
+                .await;
             }
             EventBody::Lifecycle(Lifecycle::Started { .. } | Lifecycle::Resized { .. } | Lifecycle::Stopping)
             | EventBody::State(_)
@@ -342,7 +360,12 @@ impl<H: Host> Live<H> {
                         tokio::spawn(Arc::clone(self).allow((**ask).clone()));
                         vec![]
                     }
-                    _ => state.decisions.open(ask).into_iter().map(|decision| Body::Decision(Box::new(decision))).collect(),
+                    _ => state
+                        .decisions
+                        .open(ask)
+                        .into_iter()
+                        .map(|decision| Body::Decision(Box::new(decision)))
+                        .collect(),
                 }
             }
             AskChange::Answered { ask, .. } => {
@@ -413,12 +436,25 @@ impl<H: Host> Live<H> {
     }
 
     /// The process is gone. If nobody wanted that, it has crashed.
-    fn gone(&self, how: &str) {
+    async fn gone(self: &Arc<Self>, how: &str) {
         if self.lock().is_stopping || self.journal.is_over(&self.run) {
             return;
         }
-        self.tell(failure(Severity::High, &format!("the agent ended before its task was done: {how}")));
+        let said = self.last_words().await;
+        self.tell(failure(Severity::High, &format!("the agent ended before its task was done ({how}): {said}")));
         self.finish(AgentStatus::Error, lifecycle(LifecycleAction::Crashed, Some(how.to_owned())));
+        let run = Arc::clone(self);
+        tokio::spawn(async move { run.end(GRACE).await });
+    }
+
+    /// Returns what the agent's terminal shows, where a program that fails says why.
+    async fn last_words(&self) -> String {
+        let Ok(Reply::Screen(screen)) = self.agent.call(&self.id, Request::Screen).await else {
+            return "it said nothing".to_owned();
+        };
+        let lines: Vec<_> =
+            screen.lines.iter().map(|line| line.plain()).filter(|line| !line.trim().is_empty()).collect();
+        if lines.is_empty() { "it said nothing".to_owned() } else { lines.join("\n") }
     }
 
     fn tell(&self, body: Body) {
@@ -437,6 +473,10 @@ impl<H: Host> Live<H> {
         // What is in it is whole after every statement.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn is_unsupported(told: &Result<(), Error>) -> bool {
+    told.as_ref().is_err_and(|error| error.code == ErrorCode::Unsupported)
 }
 
 pub(crate) fn lifecycle(action: LifecycleAction, reason: Option<String>) -> Body {

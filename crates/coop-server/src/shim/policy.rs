@@ -146,8 +146,8 @@ mod tests {
             ("Bash", json!({}), [Escalated, Escalated, Escalated]),
         ];
         for (tool, input, expected) in cases {
-            let told = ["orchestrator", "adaptive", "ecosystem"]
-                .map(|mode| policy(mode, |_| {}).judge(tool, Some(&input)));
+            let told =
+                ["orchestrator", "adaptive", "ecosystem"].map(|mode| policy(mode, |_| {}).judge(tool, Some(&input)));
             assert_eq!(told, expected, "{tool} {input}");
         }
     }

@@ -13,6 +13,8 @@ use super::types::ContextInjection;
 pub(crate) struct Queue {
     /// Changes of the brief.
     pub(crate) changes: Map<String, Value>,
+    /// Why humans said no, for agents whose protocol has no place for it.
+    pub(crate) words: Vec<String>,
     context: Vec<ContextInjection>,
     /// The versions that were told, or will be.
     versions: BTreeSet<i64>,
@@ -28,14 +30,19 @@ impl Queue {
 
     /// Takes out what waits, of the context as much as there is room for.
     pub(crate) fn take(&mut self, budget: Option<u64>) -> Self {
-        let (changes, context) = (std::mem::take(&mut self.changes), std::mem::take(&mut self.context));
-        Self { changes, context: prompt::fitting(context, budget), versions: BTreeSet::new() }
+        Self {
+            changes: std::mem::take(&mut self.changes),
+            words: std::mem::take(&mut self.words),
+            context: prompt::fitting(std::mem::take(&mut self.context), budget),
+            versions: BTreeSet::new(),
+        }
     }
 
     /// Returns all of it as one message.
     pub(crate) fn message(&self) -> Option<String> {
         let changes = (!self.changes.is_empty()).then(|| prompt::of_changes(&self.changes));
-        let parts: Vec<_> = changes.into_iter().chain(self.context.iter().map(prompt::of_context)).collect();
+        let words = self.words.iter().cloned();
+        let parts: Vec<_> = words.chain(changes).chain(self.context.iter().map(prompt::of_context)).collect();
         (!parts.is_empty()).then(|| parts.join("\n\n"))
     }
 }

@@ -16,7 +16,9 @@ use super::brief::Brief;
 use super::decisions::Refused;
 use super::host::Host;
 use super::live::{GRACE, NotResolved};
-use super::types::{CheckpointRequest, ContextInjection, KillRequest, ResolveRequest, SerializedAgentState, SerializedBy};
+use super::types::{
+    CheckpointRequest, ContextInjection, KillRequest, ResolveRequest, SerializedAgentState, SerializedBy,
+};
 use super::{Shim, ws};
 use crate::guard::{check_source, check_token};
 use crate::peer::Peer;
@@ -136,9 +138,7 @@ async fn resolve<H: Host>(State(shim): App<H>, Body(body): Body) -> Answer<Value
         Ok(()) => told("resolved"),
         Err(NotResolved::Refused(Refused::NotPending(id))) if shim.config.strict => Err(Failure::NotPending(id)),
         Err(NotResolved::Refused(Refused::NotPending(_))) => told("not_found"),
-        Err(NotResolved::Refused(Refused::Invalid(why))) => {
-            Err(Invalid::at(&["resolution"], &why, Value::Null).into())
-        }
+        Err(NotResolved::Refused(Refused::Invalid(why))) => Err(Invalid::at(&["resolution"], &why, Value::Null).into()),
         Err(NotResolved::Failed(error)) => Err(Failure::Refused(error.message)),
     }
 }

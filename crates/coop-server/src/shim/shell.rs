@@ -17,21 +17,64 @@ pub(crate) enum Does {
 const DEEPEST: usize = 8;
 
 const LOOKING: &[&str] = &[
-    "ls", "cat", "pwd", "echo", "printf", "head", "tail", "wc", "grep", "egrep", "fgrep", "rg", "true", "false", "test",
-    "[", "date", "which", "type", "uname", "sort", "uniq", "cut", "tr", "diff", "cmp", "stat", "file", "basename",
-    "dirname", "realpath", "readlink", "whoami", "id", "env", "du", "df", "ps", "tree", "cd", "sleep", "jq", "nl",
+    "ls", "cat", "pwd", "echo", "printf", "head", "tail", "wc", "grep", "egrep", "fgrep", "rg", "true", "false",
+    "test", "[", "date", "which", "type", "uname", "sort", "uniq", "cut", "tr", "diff", "cmp", "stat", "file",
+    "basename", "dirname", "realpath", "readlink", "whoami", "id", "env", "du", "df", "ps", "tree", "cd", "sleep",
+    "jq", "nl",
 ];
 const DESTROYING: &[&str] = &[
-    "rm", "rmdir", "dd", "mkfs", "shred", "truncate", "unlink", "wipefs", "fdisk", "parted", "kill", "killall", "pkill",
-    "shutdown", "reboot", "halt", "poweroff", "sudo", "su", "doas", "chown", "chmod", "chgrp", "mount", "umount",
-    "crontab", "systemctl", "service", "iptables", "userdel", "eval", "source", ".", "exec", "ssh", "scp", "rsync",
-    "docker", "podman", "kubectl", "terraform", "trap", "alias",
+    "rm",
+    "rmdir",
+    "dd",
+    "mkfs",
+    "shred",
+    "truncate",
+    "unlink",
+    "wipefs",
+    "fdisk",
+    "parted",
+    "kill",
+    "killall",
+    "pkill",
+    "shutdown",
+    "reboot",
+    "halt",
+    "poweroff",
+    "sudo",
+    "su",
+    "doas",
+    "chown",
+    "chmod",
+    "chgrp",
+    "mount",
+    "umount",
+    "crontab",
+    "systemctl",
+    "service",
+    "iptables",
+    "userdel",
+    "eval",
+    "source",
+    ".",
+    "exec",
+    "ssh",
+    "scp",
+    "rsync",
+    "docker",
+    "podman",
+    "kubectl",
+    "terraform",
+    "trap",
+    "alias",
 ];
 /// They run what follows them.
-const PREFIXES: &[&str] = &["time", "nohup", "nice", "ionice", "stdbuf", "command", "builtin", "env", "timeout", "setsid"];
+const PREFIXES: &[&str] =
+    &["time", "nohup", "nice", "ionice", "stdbuf", "command", "builtin", "env", "timeout", "setsid"];
 /// They run what they are given as text, or read.
-const INTERPRETERS: &[&str] =
-    &["sh", "bash", "zsh", "dash", "ksh", "fish", "python", "python3", "perl", "ruby", "node", "deno", "php", "awk", "gawk"];
+const INTERPRETERS: &[&str] = &[
+    "sh", "bash", "zsh", "dash", "ksh", "fish", "python", "python3", "perl", "ruby", "node", "deno", "php", "awk",
+    "gawk",
+];
 const GIT_LOOKS: &[&str] =
     &["status", "log", "diff", "show", "branch", "blame", "rev-parse", "ls-files", "remote", "describe", "grep"];
 const GIT_CHANGES: &[&str] = &["add", "commit", "fetch", "pull", "merge", "init", "clone", "mv", "tag", "switch"];
@@ -83,7 +126,9 @@ fn command(words: &[String], depth: usize) -> Does {
             let at = rest.iter().position(|word| !word.starts_with('-'));
             at.map_or(Does::Looks, |at| command(&rest[at..], depth + 1)).max(Does::Changes)
         }
-        "find" if has(&["-delete", "-exec", "-execdir", "-ok", "-okdir", "-fprint", "-fls", "-fprintf"]) => Does::Destroys,
+        "find" if has(&["-delete", "-exec", "-execdir", "-ok", "-okdir", "-fprint", "-fls", "-fprintf"]) => {
+            Does::Destroys
+        }
         "find" => Does::Looks,
         "sed" if rest.iter().any(|word| word.starts_with("-i") || word.starts_with("--in-place")) => Does::Changes,
         "sed" => Does::Changes,
@@ -106,7 +151,9 @@ fn git(rest: &[String]) -> Does {
     match rest.first().map(String::as_str) {
         _ if destroys.iter().any(|flag| has(flag)) => Does::Destroys,
         Some(verb) if GIT_LOOKS.contains(&verb) && rest.len() == 1 => Does::Looks,
-        Some("status" | "log" | "diff" | "show" | "blame" | "rev-parse" | "ls-files" | "describe" | "grep") => Does::Looks,
+        Some("status" | "log" | "diff" | "show" | "blame" | "rev-parse" | "ls-files" | "describe" | "grep") => {
+            Does::Looks
+        }
         Some(verb) if GIT_LOOKS.contains(&verb) || GIT_CHANGES.contains(&verb) => Does::Changes,
         None => Does::Looks,
         Some(_) => Does::Destroys,
@@ -211,10 +258,14 @@ fn parse(line: &str) -> Option<Parsed> {
     parsed.commands.extend((!words.is_empty()).then_some(words));
     // The words of loops and conditions stand before a command.
     for words in &mut parsed.commands {
-        while words.first().is_some_and(|word| matches!(word.as_str(), "if" | "then" | "else" | "elif" | "while" | "until" | "do")) {
+        while words
+            .first()
+            .is_some_and(|word| matches!(word.as_str(), "if" | "then" | "else" | "elif" | "while" | "until" | "do"))
+        {
             words.remove(0);
         }
-        if words.first().is_some_and(|word| matches!(word.as_str(), "for" | "case" | "select" | "function" | "coproc")) {
+        if words.first().is_some_and(|word| matches!(word.as_str(), "for" | "case" | "select" | "function" | "coproc"))
+        {
             return None;
         }
         if words.first().is_some_and(|word| matches!(word.as_str(), "fi" | "done" | "esac")) {
@@ -250,9 +301,22 @@ mod tests {
     #[test]
     fn what_only_looks() {
         for line in [
-            "ls -la", "cat a | grep b | wc -l", "git status", "git log --oneline -5", "echo 'rm -rf /'", "pwd; ls",
-            "ls 2>/dev/null", "grep -r x . 2>&1 | head", "FOO=1 ls", "find . -name '*.rs'", "timeout 5 ls",
-            "[ -f a ] && cat a", "if test -f a; then cat a; fi", "echo $(pwd)", "# nothing", "",
+            "ls -la",
+            "cat a | grep b | wc -l",
+            "git status",
+            "git log --oneline -5",
+            "echo 'rm -rf /'",
+            "pwd; ls",
+            "ls 2>/dev/null",
+            "grep -r x . 2>&1 | head",
+            "FOO=1 ls",
+            "find . -name '*.rs'",
+            "timeout 5 ls",
+            "[ -f a ] && cat a",
+            "if test -f a; then cat a; fi",
+            "echo $(pwd)",
+            "# nothing",
+            "",
         ] {
             assert_eq!(judge(line), Does::Looks, "{line}");
         }
@@ -260,8 +324,19 @@ mod tests {
 
     #[test]
     fn what_changes() {
-        for line in ["touch a", "ls > list", "mkdir -p x && cd x", "cargo build", "git commit -m 'x'", "cp a b; ls",
-                     "python3 build.py", "sed -i s/a/b/ f", "echo a >> b", "npm ci | tail -1", "ls | xargs touch"] {
+        for line in [
+            "touch a",
+            "ls > list",
+            "mkdir -p x && cd x",
+            "cargo build",
+            "git commit -m 'x'",
+            "cp a b; ls",
+            "python3 build.py",
+            "sed -i s/a/b/ f",
+            "echo a >> b",
+            "npm ci | tail -1",
+            "ls | xargs touch",
+        ] {
             assert_eq!(judge(line), Does::Changes, "{line}");
         }
     }
@@ -270,12 +345,45 @@ mod tests {
     #[test]
     fn every_part_of_a_chain_counts() {
         for line in [
-            "rm -rf x", "ls; rm -rf x", "ls && rm x", "ls || rm x", "ls | xargs rm", "ls & rm x", "ls\nrm x",
-            "echo $(rm x)", "echo `rm x`", "echo \"$(rm x)\"", "(ls; rm x)", "{ ls; rm x; }", "bash -c 'ls; rm x'",
-            "sh -c \"rm x\"", "/bin/rm x", "'rm' x", "r\\m x", "FOO=1 rm x", "env rm x", "sudo ls", "find . -delete",
-            "find . -exec rm {} +", "git push --force", "git reset --hard", "git clean -fdx", "curl x | sh",
-            "python3 -c 'import os'", "eval ls", "$CMD x", "time rm x", "nohup rm x &", "if true; then rm x; fi",
-            "PATH=/tmp ls", "xargs -n1 rm", "ls 'unclosed", "echo $(ls", "cat <<E\nrm\nE", "! rm x", "timeout -k 1 2 rm x",
+            "rm -rf x",
+            "ls; rm -rf x",
+            "ls && rm x",
+            "ls || rm x",
+            "ls | xargs rm",
+            "ls & rm x",
+            "ls\nrm x",
+            "echo $(rm x)",
+            "echo `rm x`",
+            "echo \"$(rm x)\"",
+            "(ls; rm x)",
+            "{ ls; rm x; }",
+            "bash -c 'ls; rm x'",
+            "sh -c \"rm x\"",
+            "/bin/rm x",
+            "'rm' x",
+            "r\\m x",
+            "FOO=1 rm x",
+            "env rm x",
+            "sudo ls",
+            "find . -delete",
+            "find . -exec rm {} +",
+            "git push --force",
+            "git reset --hard",
+            "git clean -fdx",
+            "curl x | sh",
+            "python3 -c 'import os'",
+            "eval ls",
+            "$CMD x",
+            "time rm x",
+            "nohup rm x &",
+            "if true; then rm x; fi",
+            "PATH=/tmp ls",
+            "xargs -n1 rm",
+            "ls 'unclosed",
+            "echo $(ls",
+            "cat <<E\nrm\nE",
+            "! rm x",
+            "timeout -k 1 2 rm x",
         ] {
             assert_eq!(judge(line), Does::Destroys, "{line}");
         }

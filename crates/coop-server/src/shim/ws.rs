@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Extension;
+use axum::Json;
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::Json;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
 use tokio::time::timeout;
@@ -29,12 +29,12 @@ pub(crate) async fn upgrade<H: Host>(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
     match upgrade {
-        Ok(upgrade) => upgrade.max_message_size(READ_BUFFER).read_buffer_size(READ_BUFFER).on_upgrade(
-            move |socket| async move {
+        Ok(upgrade) => {
+            upgrade.max_message_size(READ_BUFFER).read_buffer_size(READ_BUFFER).on_upgrade(move |socket| async move {
                 serve(&shim, socket).await;
                 drop(place);
-            },
-        ),
+            })
+        }
         Err(error) => {
             let detail = format!("this is a WebSocket: {}", error.body_text());
             (StatusCode::UPGRADE_REQUIRED, Json(json!({ "detail": detail }))).into_response()

@@ -43,7 +43,9 @@ impl Backend {
         let text = text.into_string().ok().with_context(|| format!("{NAME} is not UTF-8"))?;
         // Its text is not told: there is a token in it.
         let bootstrap: Bootstrap = serde_json::from_str(&text).ok().with_context(|| {
-            format!("{NAME} is not JSON with backendUrl, backendToken, tokenExpiresAt, agentId and artifactUploadEndpoint")
+            format!(
+                "{NAME} is not JSON with backendUrl, backendToken, tokenExpiresAt, agentId and artifactUploadEndpoint"
+            )
         })?;
         let ends = expiry(&bootstrap.token_expires_at)?;
         for url in [&bootstrap.backend_url, &bootstrap.artifact_upload_endpoint] {

@@ -1,6 +1,5 @@
 use coop_api::{
-    AgentId, AskChannel, AskId, AskKind, Epoch, Fault, FaultReport, Message, Offset, Retry, Seq, ToolPhase,
-    UsageReport,
+    AgentId, AskChannel, AskId, AskKind, Epoch, Fault, FaultReport, Message, Offset, Retry, Seq, ToolPhase, UsageReport,
 };
 use serde_json::json;
 
@@ -113,14 +112,19 @@ fn a_sub_agent_comes_and_goes() {
 #[test]
 fn a_file_keeps_its_name_when_it_is_written_again() {
     let mut story = Story::new();
-    let artifact = || EventBody::Artifact(Artifact {
-        path: "/w/a.test.ts".into(),
-        artifact_kind: "test".into(),
-        tool: "Write".into(),
-    });
+    let artifact = || {
+        EventBody::Artifact(Artifact {
+            path: "/w/a.test.ts".into(),
+            artifact_kind: "test".into(),
+            tool: "Write".into(),
+        })
+    };
     let first = story.tell(artifact()).remove(0);
     let again = story.tell(artifact()).remove(0);
-    assert_eq!((&first["name"], &first["kind"], &first["uri"]), (&json!("a.test.ts"), &json!("test"), &json!("/w/a.test.ts")));
+    assert_eq!(
+        (&first["name"], &first["kind"], &first["uri"]),
+        (&json!("a.test.ts"), &json!("test"), &json!("/w/a.test.ts"))
+    );
     assert_eq!(first["artifactId"], again["artifactId"]);
     assert_eq!(first["provenance"]["createdAt"], again["provenance"]["createdAt"]);
     assert!(first["provenance"]["modifiedAt"].is_null() && again["provenance"]["modifiedAt"].is_string());
@@ -130,13 +134,18 @@ fn a_file_keeps_its_name_when_it_is_written_again() {
 
 #[test]
 fn a_run_ends_as_its_last_turn_did() {
-    let fault = |text: &str| EventBody::Fault(FaultReport {
-        fault: Fault { kind: FaultKind::RateLimit, message: text.into(), status: Some(429), until: None },
-        retry: None,
-    });
+    let fault = |text: &str| {
+        EventBody::Fault(FaultReport {
+            fault: Fault { kind: FaultKind::RateLimit, message: text.into(), status: Some(429), until: None },
+            retry: None,
+        })
+    };
     let mut story = Story::new();
     let told = story.tell(fault("slow down")).remove(0);
-    assert_eq!((&told["category"], &told["recoverable"], &told["errorCode"]), (&json!("provider"), &json!(true), &json!("429")));
+    assert_eq!(
+        (&told["category"], &told["recoverable"], &told["errorCode"]),
+        (&json!("provider"), &json!(true), &json!("429"))
+    );
     assert_eq!(story.mapper.ending(TurnOutcome::Failed).outcome, Outcome::Abandoned);
     assert_eq!(story.mapper.ending(TurnOutcome::Interrupted).outcome, Outcome::Abandoned);
     story.tell(EventBody::Artifact(Artifact { path: "a".into(), artifact_kind: "other".into(), tool: "Write".into() }));

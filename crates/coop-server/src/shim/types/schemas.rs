@@ -18,8 +18,9 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         ("SandboxBootstrap", taken::<Bootstrap>()),
         ("AdapterEvent", sent::<AdapterEvent>()),
         ("AgentHandle", sent::<AgentHandle>()),
-        ("KillResponse", sent::<KillResponse>()),
-        ("SerializedAgentState", sent::<SerializedAgentState>()),
+        // They hold a brief as it came.
+        ("KillResponse", taken::<KillResponse>()),
+        ("SerializedAgentState", taken::<SerializedAgentState>()),
         ("SandboxHealthResponse", sent::<SandboxHealthResponse>()),
     ]
 }
@@ -41,8 +42,12 @@ fn described<T: JsonSchema>(generator: SchemaGenerator) -> Value {
 }
 
 fn forbid_nulls(schema: &mut Value) {
-    let required: Vec<String> =
-        schema["required"].as_array().into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
+    let required: Vec<String> = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|name| Some(name.as_str()?.to_owned()))
+        .collect();
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
         for (_, property) in properties.iter_mut().filter(|(name, _)| !required.contains(name)) {
             without_null(property);

@@ -3,21 +3,18 @@
 use serde_json::{Value, json};
 
 use super::world::{Agent, World, with_both};
-use super::{Events, Shim, approval};
+use super::{Events, Shim, approval, brief};
 
 /// Spawns an agent with this task, and returns it when it asks.
-fn asking(world: &World, shim: &Shim, events: &mut Events, task: &str) -> Value {
-    shim.done("/spawn", &world.brief(task));
+fn asking(shim: &Shim, events: &mut Events, task: &str) -> Value {
+    shim.done("/spawn", &brief(task));
     let decision = events.decision();
     assert_eq!(shim.health()["agentStatus"], "waiting_on_human");
     decision
 }
 
 fn completed(events: &mut Events) -> Value {
-    let completion = events.of("completion");
-    let ends = events.told().iter().filter(|event| event["type"] == "completion").count();
-    assert!(ends >= 1);
-    completion
+    events.of("completion")
 }
 
 fn phases(events: &Events, tool: &Value) -> Vec<(String, bool)> {
@@ -34,7 +31,7 @@ fn the_list(world: &World) {
 
     // Approved: it runs, with all its phases and its time.
     let task = format!("one {} [[text:First done.]]", agent.bash("touch approved.txt"));
-    let decision = asking(world, &shim, &mut events, &task);
+    let decision = asking(&shim, &mut events, &task);
     assert_eq!(decision["subtype"], "tool_approval", "{decision:#}");
     assert!(decision["toolArgs"].to_string().contains("touch approved.txt"), "{decision:#}");
     assert!(!world.has("approved.txt"));
@@ -52,7 +49,7 @@ fn the_list(world: &World) {
 
     // Rejected: it does not run, and the agent is told why.
     let task = format!("two {}", agent.bash("touch rejected.txt"));
-    let decision = asking(world, &shim, &mut events, &task);
+    let decision = asking(&shim, &mut events, &task);
     let mut no = approval("reject");
     no["rationale"] = json!("leave that alone");
     shim.resolve(&decision["decisionId"], &no);
@@ -64,7 +61,7 @@ fn the_list(world: &World) {
 
     // Changed: the change is made, or the agent is told of it.
     let task = format!("three {}", agent.bash("touch first.txt"));
-    let decision = asking(world, &shim, &mut events, &task);
+    let decision = asking(&shim, &mut events, &task);
     let mut edit = approval("modify");
     let mut args = decision["toolArgs"].clone();
     let key = ["command", "cmd"].into_iter().find(|key| args[*key].is_string()).unwrap_or("command");
@@ -76,9 +73,9 @@ fn the_list(world: &World) {
     assert_eq!(world.has("second.txt"), agent.takes_edits(), "{:#?}", events.told());
 
     // A file that is written is an artifact.
-    let mut brief = world.brief("four [[write:notes.md|hello]]");
-    brief["controlMode"] = json!("ecosystem");
-    shim.done("/spawn", &brief);
+    let mut free = brief("four [[write:notes.md|hello]]");
+    free["controlMode"] = json!("ecosystem");
+    shim.done("/spawn", &free);
     let artifact = events.of("artifact");
     assert_eq!((&artifact["name"], &artifact["kind"]), (&json!("notes.md"), &json!("document")), "{artifact:#}");
     assert_eq!((&artifact["sizeBytes"], &artifact["workstream"]), (&json!(5), &json!("core")), "{artifact:#}");
@@ -88,7 +85,7 @@ fn the_list(world: &World) {
     assert_eq!(asked, 3, "the brief allowed it");
 
     if agent.asks_questions() {
-        let decision = asking(world, &shim, &mut events, "five [[ask]]");
+        let decision = asking(&shim, &mut events, "five [[ask]]");
         assert_eq!(decision["subtype"], "option", "{decision:#}");
         let options = decision["options"].as_array().expect("options");
         assert_eq!(options[1]["label"], "SQLite");
@@ -101,8 +98,12 @@ fn the_list(world: &World) {
     }
 
     // An error of the model's is the end, and said to be one.
-    shim.done("/spawn", &world.brief("six [[err:401]]"));
-    let error = events.of("error");
+    shim.done("/spawn", &brief("six [[err:401]]"));
+    let mut error = events.of("error");
+    // Some try again first.
+    while error["severity"] == "warning" {
+        error = events.of("error");
+    }
     assert_eq!((&error["category"], &error["recoverable"]), (&json!("provider"), &json!(false)), "{error:#}");
     assert_eq!(completed(&mut events)["outcome"], "abandoned");
     assert_eq!(shim.health()["agentStatus"], "error");

@@ -17,8 +17,10 @@ fn what_makes_no_sense_is_refused_with_its_place() {
         body["detail"][0].clone()
     };
     let missing = wrong(|brief| drop(brief.as_object_mut().expect("an object").remove("role")));
-    assert_eq!((&missing["type"], &missing["loc"], &missing["msg"]),
-               (&json!("missing"), &json!(["body", "role"]), &json!("Field required")));
+    assert_eq!(
+        (&missing["type"], &missing["loc"], &missing["msg"]),
+        (&json!("missing"), &json!(["body", "role"]), &json!("Field required"))
+    );
     let typed = wrong(|brief| brief["constraints"] = json!("none"));
     assert_eq!(typed["loc"], json!(["body", "constraints"]));
     let nested = wrong(|brief| brief["projectBrief"]["goals"] = json!([1]));
@@ -51,7 +53,10 @@ fn what_is_not_json_or_too_much_is_refused() {
     }
     // A hundred megabytes are refused before they are read.
     let mut stream = shim.connect();
-    let head = format!("POST /spawn HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", 100 << 20);
+    let head = format!(
+        "POST /spawn HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        100 << 20
+    );
     stream.write_all(head.as_bytes()).expect("it is open");
     let mut answer = [0; 12];
     stream.read_exact(&mut answer).expect("an answer");

@@ -92,7 +92,8 @@ fn what_cannot_be_is_told_as_the_protocol_says() {
     ] {
         assert_eq!(shim.post(path, &body), nobody, "{path}");
     }
-    let context = json!({ "content": "c", "format": "json", "snapshotVersion": 1, "estimatedTokens": 1, "priority": "required" });
+    let context =
+        json!({ "content": "c", "format": "json", "snapshotVersion": 1, "estimatedTokens": 1, "priority": "required" });
     assert_eq!(shim.done("/inject-context", &context), json!({ "status": "accepted" }));
     assert_eq!(shim.ask("GET", "/debug/config", ""), (200, json!({ "providerConfig": null })));
     let mut with_config = brief("x");
@@ -144,7 +145,7 @@ fn a_paused_script_goes_on_where_it_was() {
     let handle = shim.done("/spawn", &brief("x"));
     let decision = events.decision();
     let state = shim.done("/pause", &handle);
-    assert_eq!((&state["serializedBy"], &state["lastSequence"]), (&json!("pause"), &json!(6)));
+    assert_eq!((&state["serializedBy"], &state["lastSequence"]), (&json!("pause"), &json!(7)));
     assert_eq!(state["checkpoint"], json!({ "sdk": "mock", "scriptPosition": 6 }));
     assert_eq!(state["pendingDecisionIds"], json!([decision["decisionId"]]));
     assert_eq!(state["briefSnapshot"], brief("x"), "the brief is kept as it came");
@@ -192,7 +193,8 @@ fn the_port_is_told_on_the_first_line() {
     let (code, out, err) = crate::tool::run(coop(home.path()).args(["shim", "--mock"]).env("AGENT_PORT", &port));
     assert_eq!((code, out.as_str()), (1, ""), "{err}");
     assert!(err.contains(&port) && err.contains("--port"), "{err}");
-    let (code, _, err) = crate::tool::run(coop(home.path()).args(["shim", "--mock", "--host", "0.0.0.0", "--port", "0"]));
+    let (code, _, err) =
+        crate::tool::run(coop(home.path()).args(["shim", "--mock", "--host", "0.0.0.0", "--port", "0"]));
     assert!(code == 1 && err.contains("token"), "{code} {err}");
     // `--port 0` comes before the variable.
     let home = std::sync::Arc::new(home);

@@ -3,12 +3,13 @@
 mod agents;
 mod bodies;
 mod mock;
+mod steering;
 mod world;
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, LazyLock};
@@ -34,7 +35,6 @@ fn check(schema: &str, value: &Value) {
 pub(crate) struct Shim {
     child: Child,
     port: u16,
-    pub(crate) work: PathBuf,
     _home: Arc<tempfile::TempDir>,
 }
 
@@ -67,7 +67,7 @@ impl Shim {
             panic!("no port in {line:?}: {errors}")
         });
         let port = told["port"].as_u64().and_then(|port| port.try_into().ok()).expect("a port");
-        Self { child, port, work: work.to_owned(), _home: home }
+        Self { child, port, _home: home }
     }
 
     fn connect(&self) -> TcpStream {
@@ -142,6 +142,9 @@ impl Drop for Shim {
             let _ = self.child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut errors));
             let _ = std::io::Write::write_all(&mut std::io::stderr(), errors.as_bytes());
         }
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
         let pid = rustix::process::Pid::from_child(&self.child);
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         let _ = crate::tool::wait_for(&mut self.child);
@@ -172,13 +175,17 @@ impl Events {
 
     /// Waits for an event of a type.
     pub(crate) fn of(&mut self, kind: &str) -> Value {
+        self.of_any(&[kind])
+    }
+
+    fn of_any(&mut self, kinds: &[&str]) -> Value {
         loop {
             let event = self.next();
-            if event["type"] == kind {
+            if kinds.iter().any(|kind| event["type"] == *kind) {
                 return event;
             }
             let is_end = event["type"] == "completion" || event["action"] == "crashed";
-            assert!(!is_end, "the end came before any {kind}: {:#?}", self.told());
+            assert!(!is_end, "the end came before any {kinds:?}: {:#?}", self.told());
         }
     }
 

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Shim, brief};
+use super::Shim;
 use crate::driven::Model;
-use crate::tool::COOP;
+use crate::tool::{COOP, request};
 
 const KEY: &str = "sk-dummy-key-for-a-model-on-loopback";
 
@@ -24,8 +24,6 @@ pub(super) enum Agent {
 }
 
 impl Agent {
-    pub(super) const ALL: [Self; 5] = [Self::Claude, Self::Codex, Self::OpenCode, Self::Gemini, Self::Acp];
-
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Claude => "claude",
@@ -45,7 +43,8 @@ impl Agent {
     pub(super) fn bash(self, command: &str) -> String {
         match self {
             Self::Codex => {
-                let input = json!({ "cmd": command, "sandbox_permissions": "require_escalated", "justification": "why" });
+                let input =
+                    json!({ "cmd": command, "sandbox_permissions": "require_escalated", "justification": "why" });
                 format!("[[tool exec_command {input}]]")
             }
             Self::Claude | Self::OpenCode | Self::Gemini | Self::Acp => format!("[[bash:{command}]]"),
@@ -85,7 +84,7 @@ impl World {
         let home = Arc::new(tempfile::Builder::new().prefix("coop-shim-").tempdir().expect("a folder"));
         let at = home.path().canonicalize().expect("it is there");
         let work = at.join("work");
-        for folder in [&work, &at.join("tmp"), &at.join("codex")] {
+        for folder in [&work, &at.join("tmp"), &at.join("codex"), &at.join("sim")] {
             fs::create_dir(folder).expect("a folder");
         }
         let model = real.as_ref().map(|_| Model::start(&at.join("tmp")));
@@ -178,12 +177,34 @@ impl World {
         })
     }
 
-    /// Returns a brief with what the agent is to do.
-    pub(super) fn brief(&self, description: &str) -> Value {
-        brief(description)
+    /// Returns what the agent, or the model behind it, was told so far.
+    pub(super) fn prompts(&self) -> String {
+        let model = self.model.as_ref().map(|model| {
+            let address = model.url.trim_start_matches("http://");
+            let stream = std::net::TcpStream::connect(address).expect("it listens");
+            request(stream, "GET", "/coop/requests", "", "").1.to_string()
+        });
+        let home = self.home.path();
+        // Some scripted agents keep their prompts in order, the others in what they keep of the conversation.
+        model.unwrap_or_else(|| fs::read_to_string(home.join("sim/prompts.jsonl")).unwrap_or_else(|_| texts(home)))
+    }
+
+    pub(super) fn is_real(&self) -> bool {
+        self.real.is_some()
     }
 
     pub(super) fn has(&self, file: &str) -> bool {
         self.work.join(file).exists()
     }
+}
+
+/// Returns all JSON that is in a folder and below it.
+fn texts(folder: &Path) -> String {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let text = |path: PathBuf| match path.extension().and_then(|kind| kind.to_str()) {
+        _ if path.is_dir() => texts(&path),
+        Some("json" | "jsonl") => fs::read_to_string(path).unwrap_or_default(),
+        _ => String::new(),
+    };
+    entries.map(text).collect()
 }
