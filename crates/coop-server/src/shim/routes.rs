@@ -17,7 +17,8 @@ use super::decisions::Refused;
 use super::host::Host;
 use super::live::{GRACE, NotResolved};
 use super::types::{
-    CheckpointRequest, ContextInjection, KillRequest, ResolveRequest, SerializedAgentState, SerializedBy,
+    AgentHandle, CheckpointRequest, ContextInjection, KillRequest, KillResponse, ResolveRequest, SandboxHealthResponse,
+    SerializedAgentState, SerializedBy,
 };
 use super::{Shim, ws};
 use crate::guard::{check_source, check_token};
@@ -104,30 +105,30 @@ async fn guard<H: Host>(State(shim): App<H>, request: Request, next: Next) -> Re
     }
 }
 
-async fn health<H: Host>(State(shim): App<H>) -> Json<Value> {
-    Json(json!(shim.health().await))
+async fn health<H: Host>(State(shim): App<H>) -> Json<SandboxHealthResponse> {
+    Json(shim.health().await)
 }
 
-async fn spawn<H: Host>(State(shim): App<H>, Body(body): Body) -> Answer<Value> {
+async fn spawn<H: Host>(State(shim): App<H>, Body(body): Body) -> Answer<AgentHandle> {
     let brief = Brief::read(Value::Object(body))?;
-    Ok(Json(json!(shim.spawn(brief).await?)))
+    Ok(Json(shim.spawn(brief).await?))
 }
 
-async fn kill<H: Host>(State(shim): App<H>, Body(body): Body) -> Answer<Value> {
+async fn kill<H: Host>(State(shim): App<H>, Body(body): Body) -> Answer<KillResponse> {
     let request: KillRequest = Invalid::read(&Value::Object(body))?;
     let limit = request.grace_timeout_ms.map_or(GRACE, |limit| Duration::from_millis(limit.get()));
-    Ok(Json(json!(shim.kill(request.grace.then_some(limit)).await?)))
+    Ok(Json(shim.kill(request.grace.then_some(limit)).await?))
 }
 
 /// The body is the agent's handle, or nothing. There is one agent, so it does not matter.
-async fn pause<H: Host>(State(shim): App<H>, Body(_): Body) -> Answer<Value> {
-    Ok(Json(json!(shim.pause().await?)))
+async fn pause<H: Host>(State(shim): App<H>, Body(_): Body) -> Answer<SerializedAgentState> {
+    Ok(Json(shim.pause().await?))
 }
 
-async fn resume<H: Host>(State(shim): App<H>, Body(body): Body) -> Answer<Value> {
+async fn resume<H: Host>(State(shim): App<H>, Body(body): Body) -> Answer<AgentHandle> {
     let state: SerializedAgentState = Invalid::read(&Value::Object(body))?;
     let brief = Brief::read(state.brief_snapshot.clone())?;
-    Ok(Json(json!(shim.resume(state, brief).await?)))
+    Ok(Json(shim.resume(state, brief).await?))
 }
 
 async fn resolve<H: Host>(State(shim): App<H>, Body(body): Body) -> Answer<Value> {
@@ -157,9 +158,9 @@ fn with_type(mut body: Map<String, Value>) -> Value {
     Value::Object(body)
 }
 
-async fn checkpoint<H: Host>(State(shim): App<H>, Body(body): Body) -> Answer<Value> {
+async fn checkpoint<H: Host>(State(shim): App<H>, Body(body): Body) -> Answer<SerializedAgentState> {
     let CheckpointRequest { decision_id: _ } = Invalid::read(&Value::Object(body))?;
-    Ok(Json(json!(shim.state(SerializedBy::DecisionCheckpoint)?)))
+    Ok(Json(shim.state(SerializedBy::DecisionCheckpoint)?))
 }
 
 async fn inject_context<H: Host>(State(shim): App<H>, Body(body): Body) -> Answer<Value> {

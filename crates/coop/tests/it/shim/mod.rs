@@ -1,6 +1,7 @@
 //! `coop shim`, driven only over its protocol. Every frame and every answer is held against the schemas.
 
 mod agents;
+mod backend;
 mod bodies;
 mod mock;
 mod steering;

@@ -34,9 +34,17 @@ fn goes_on_in_a_new_process(world: &World) {
     assert!(told.contains("Go on with your task where you left off."), "{told}");
     if world.is_real() {
         let asked: Value = serde_json::from_str(&told).expect("JSON");
-        let last =
-            asked.as_array().and_then(|asked| asked.iter().rfind(|asked| asked.to_string().contains("Go on with")));
-        assert!(last.is_some_and(|asked| asked.to_string().contains("heliotrope")), "the model sees what was before");
+        let messages = |text: &str| {
+            let mut of_text = asked.as_array().into_iter().flatten().filter(|asked| asked["side"] == false);
+            of_text
+                .find(|asked| asked["text"].as_str().is_some_and(|asked| asked.contains(text)))
+                .map(|asked| &asked["messages"])
+        };
+        let [before, after] = ["heliotrope", "Go on with your task"].map(|text| messages(text).and_then(Value::as_u64));
+        assert!(
+            before.is_some() && after > before,
+            "the model does not see what was before: {before:?} {after:?} {asked:#}"
+        );
     }
     // Its next task, by the same conversation.
     let state = shim.done("/checkpoint", &json!({ "decisionId": "d" }));
