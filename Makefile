@@ -50,8 +50,8 @@ test-real: deps ## The real agents in coop, and what they drew against xterm.js
 	COOP_REAL_GEMINI=$$(node tests/real/which.mjs gemini) COOP_REAL_OPENCODE=$$(node tests/real/which.mjs opencode) \
 		$(REAL) acp:: | tee -a target/real/cases.txt
 	COOP_REAL_CLAUDE=$$(node tests/real/which.mjs claude) COOP_REAL_CODEX=$$(node tests/real/which.mjs codex) \
-		COOP_REAL_OPENCODE=$$(node tests/real/which.mjs opencode) COOP_REAL_GEMINI=$$(node tests/real/which.mjs gemini) \
-		$(REAL) shim::
+		COOP_REAL_OPENCODE=$$(node tests/real/which.mjs opencode) $(REAL) shim::
+	COOP_REAL_GEMINI=$$(node tests/real/which.mjs gemini) $(REAL) shim::agents::gemini
 	node tests/real/table.mjs target/real/cases.txt
 
 test-grpc: deps ## The gRPC service by reflection, with buf

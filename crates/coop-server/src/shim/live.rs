@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use coop_api::{
-    AgentId, Agents, Answer, Ask, AskChange, AskKind, Error, ErrorCode, Event, EventBody, Feed, Lifecycle,
+    AgentId, AgentState, Agents, Answer, Ask, AskChange, AskKind, Error, ErrorCode, Event, EventBody, Feed, Lifecycle,
     NudgeRequest, Reply, Request, Seq, Turn, When, WriterId,
 };
 use tokio::sync::watch;
@@ -228,11 +228,8 @@ impl<H: Host> Live<H> {
     async fn end(&self, grace: Duration) -> bool {
         let shut_down = || self.agent.call(&self.id, Request::Shutdown);
         let mut pulse = self.feed.pulse.clone();
-        let mut ended = async |within| match timeout(within, pulse.wait_for(|pulse| pulse.ended)).await {
-            // If nobody tells any more, the session is over.
-            Ok(_) => true,
-            Err(_) => false,
-        };
+        // If nobody tells any more, the session is over.
+        let mut ended = async |within| timeout(within, pulse.wait_for(|pulse| pulse.ended)).await.is_ok();
         // A session that is over cannot be asked to end.
         let _ = shut_down().await;
         if !grace.is_zero() && ended(grace).await {
@@ -322,9 +319,19 @@ impl<H: Host> Live<H> {
                     let state = self.lock();
                     (state.has_begun && !state.is_stopping).then(|| state.mapper.ending(*outcome))
                 };
-                match ending {
-                    Some(ending) => self.turn_ended(ending).await,
-                    None => {}
+                if let Some(ending) = ending {
+                    self.turn_ended(ending).await;
+                }
+            }
+            EventBody::State(change) => {
+                // One that cannot even begin, such as with a conversation that is not there, takes no message.
+                let has_not_begun = {
+                    let state = self.lock();
+                    !state.has_begun && !state.is_stopping
+                };
+                if let (true, AgentState::Blocked { fault }) = (has_not_begun, &change.next) {
+                    let reason = Some(fault.message.clone());
+                    self.complete(Ending { outcome: Outcome::Abandoned, reason }).await;
                 }
             }
             EventBody::Lifecycle(Lifecycle::Session { id }) => self.lock().session_id = Some(id.clone()),
@@ -337,7 +344,6 @@ impl<H: Host> Live<H> {
                 .await;
             }
             EventBody::Lifecycle(Lifecycle::Started { .. } | Lifecycle::Resized { .. } | Lifecycle::Stopping)
-            | EventBody::State(_)
             | EventBody::Message(_)
             | EventBody::Tool(_)
             | EventBody::Artifact(_)

@@ -140,6 +140,22 @@ fn a_program_that_is_not_there_is_told_of() {
     assert_eq!(events.next()["outcome"], "abandoned");
 }
 
+/// It was waited for in vain: nothing of a turn is ever told of an agent that cannot begin.
+#[test]
+fn a_conversation_that_is_not_there_is_the_end() {
+    with_both(Agent::Acp, |world| {
+        let shim = world.start();
+        let mut events = shim.follow();
+        shim.done("/spawn", &brief("x [[text:Done.]]"));
+        events.of("completion");
+        let mut state = shim.done("/checkpoint", &json!({ "decisionId": "d" }));
+        state["checkpoint"]["sessionId"] = json!("nowhere");
+        shim.done("/resume", &state);
+        assert_eq!(events.of("completion")["outcome"], "abandoned", "{:#?}", events.told());
+        assert_eq!(shim.health()["agentStatus"], "error");
+    });
+}
+
 #[test]
 fn always_is_for_the_rest_of_the_run_and_the_brief_decides_the_rest() {
     with_both(Agent::Claude, |world| {
