@@ -6,10 +6,10 @@ SHELL := /bin/bash
 CARGO ?= cargo
 TOOLS := .tools
 RECORDINGS ?= ../shared/recordings
-# The cases of one agent after another: they are slow enough one at a time.
-REAL = $(CARGO) test -p coop --test it -- --test-threads 1 --nocapture
+# They wait for each other's processes more than they work: two at a time.
+REAL = $(CARGO) test -p coop --test it -- --test-threads 2 --nocapture
 
-.PHONY: help run test lint fmt generate test-rust test-xterm test-real test-grpc test-fuzz bench fuzz deps clean
+.PHONY: help run test lint fmt generate test-rust test-xterm test-real test-grpc test-fuzz bench fuzz mutants layout deps clean
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -43,15 +43,9 @@ test-real: deps ## The real agents in coop, and what they drew against xterm.js
 	cd tests/xterm && npm ci --no-audit --no-fund --loglevel=error
 	node tests/real/record.mjs --coop target/debug/coop --out target/real
 	node tests/xterm/compare.mjs --show target/debug/examples/show --raw target/real --filter raw:
-	: > target/real/cases.txt
-	COOP_REAL_CLAUDE=$$(node tests/real/which.mjs claude) $(REAL) claude hook keys runtimes | tee -a target/real/cases.txt
-	COOP_REAL_CODEX=$$(node tests/real/which.mjs codex) $(REAL) codex | tee -a target/real/cases.txt
-	COOP_REAL_OPENCODE=$$(node tests/real/which.mjs opencode) $(REAL) opencode:: opencode_link:: | tee -a target/real/cases.txt
-	COOP_REAL_GEMINI=$$(node tests/real/which.mjs gemini) COOP_REAL_OPENCODE=$$(node tests/real/which.mjs opencode) \
-		$(REAL) acp:: | tee -a target/real/cases.txt
 	COOP_REAL_CLAUDE=$$(node tests/real/which.mjs claude) COOP_REAL_CODEX=$$(node tests/real/which.mjs codex) \
-		COOP_REAL_OPENCODE=$$(node tests/real/which.mjs opencode) $(REAL) shim::
-	COOP_REAL_GEMINI=$$(node tests/real/which.mjs gemini) $(REAL) shim::agents::gemini
+		COOP_REAL_GEMINI=$$(node tests/real/which.mjs gemini) COOP_REAL_OPENCODE=$$(node tests/real/which.mjs opencode) \
+		$(REAL) claude hook keys runtimes truth codex gemini:: opencode:: opencode_link:: acp:: shim::agents opencode_goes_on | tee target/real/cases.txt
 	node tests/real/table.mjs target/real/cases.txt
 
 test-grpc: deps ## The gRPC service by reflection, with buf
@@ -63,6 +57,13 @@ test-fuzz: deps ## A minute of fuzzing, always from the same seed
 
 fuzz: deps ## Fuzzing for as long as FUZZ_SECONDS says, for each target
 	tools/fuzz.sh $(TOOLS) $${FUZZ_SECONDS:-3600}
+
+mutants: ## Break the drivers' rules one at a time and see that a test fails
+	node tools/mutants.mjs
+
+layout: ## Write anew which functions of the program stand side by side (see crates/coop/build.rs)
+	$(CARGO) build --release -p coop
+	tools/layout/run.sh target/release/coop
 
 bench: deps ## Ratios measured side by side
 	$(CARGO) build --release -p coop -p coop-bench --features coop-bench/rio

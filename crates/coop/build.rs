@@ -1,18 +1,39 @@
-//! Packs the program's own relocations, where the system's loader knows packed ones: unpacked they take half a megabyte
-//! in every sidecar.
+//! Makes the program small in memory: a sidecar stands beside every agent.
 
-use std::env;
+use std::path::Path;
 use std::process::Command;
+use std::{env, fs, io};
 
-/// The first glibc whose loader knows them.
+/// The first glibc whose loader knows packed relocations.
 const FIRST: (u32, u32) = (2, 36);
+/// Linkers that do not know `INSERT`.
+const WITHOUT_INSERT: [&str; 2] = ["mold", "gold"];
 
-fn main() {
+fn main() -> io::Result<()> {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=layout.txt");
     let is_native = env::var("HOST") == env::var("TARGET");
     if is_native && glibc().is_some_and(|version| version >= FIRST) {
+        // Unpacked they take half a megabyte in every sidecar.
         println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
+    let is = |name: &str, value: &str| env::var(name).is_ok_and(|found| found == value);
+    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    let knows_insert = !WITHOUT_INSERT.iter().any(|linker| flags.contains(linker));
+    if is("PROFILE", "release") && is("CARGO_CFG_TARGET_OS", "linux") && knows_insert {
+        lay_out()?;
+    }
+    Ok(())
+}
+
+/// Has the functions that every sidecar runs put side by side. The kernel maps code in blocks of 64 KiB around each page
+/// that is used, so that without this most of the program is mapped. `tools/layout/run.sh` writes the list.
+fn lay_out() -> io::Result<()> {
+    let used: String = fs::read_to_string("layout.txt")?.lines().map(|name| format!("*(\".text.{name}\")\n")).collect();
+    let script = Path::new(&env::var("OUT_DIR").map_err(io::Error::other)?).join("layout.ld");
+    fs::write(&script, format!("SECTIONS {{ .text.used : {{\n{used}}} }}\nINSERT BEFORE .text;\n"))?;
+    println!("cargo:rustc-link-arg-bins=-Wl,-T,{}", script.display());
+    Ok(())
 }
 
 /// Returns the version of the system's glibc, if it has one.

@@ -30,6 +30,8 @@ const rows = [...new Set([...ROWS, ...[...times.keys()].map((key) => key.split('
 const table = [['', ...CASES], ...rows.map((row) => [row, ...CASES.map((name) => cell(row, name))])];
 const widths = table[0].map((_, column) => Math.max(...table.map((row) => row[column].length)));
 for (const row of table) console.log(row.map((text, column) => text.padEnd(widths[column])).join('  ').trimEnd());
+const others = [...times].filter(([key]) => !CASES.includes(key.split('|')[1]));
+for (const [key, ms] of others) console.log(`   ${key.replace('|', ', ')}: ${ms}${/^\d+$/.test(ms) ? ' ms' : ''}`);
 for (const [key, why] of Object.entries(NONE)) console.log(`–  ${key.replace('|', ', ')}: ${why}`);
 const missing = table.slice(1).flatMap((row) => (row.includes('MISSING') ? [row[0]] : []));
 if (missing.length > 0) {

@@ -105,6 +105,11 @@ impl Arbiter {
             }
             Meaning::Quiet => self.hear_quiet(evidence, now),
             Meaning::Unclear => self.hear_nothing(evidence),
+            Meaning::Lost => {
+                self.asks.clear();
+                self.best = signal.source;
+                self.enter(AgentState::Unknown, evidence)
+            }
             Meaning::Session { .. }
             | Meaning::Started(_)
             | Meaning::Command { .. }
@@ -282,6 +287,24 @@ mod tests {
         heard(&mut strong, EvidenceSource::Hook, WORK, now);
         assert!(matches!(heard(&mut strong, EvidenceSource::Screen, Meaning::Quiet, now), Verdict::Ignored(_)));
         assert_eq!(strong.deadline(), None);
+    }
+
+    /// An agent whose server had died worked for ever: what its screen showed was not believed.
+    #[test]
+    fn without_its_best_source_the_others_count() {
+        let now = now();
+        let mut arbiter = arbiter();
+        heard(&mut arbiter, EvidenceSource::Control, WORK, now);
+        heard(&mut arbiter, EvidenceSource::Process, Meaning::Lost, now);
+        assert_eq!(*arbiter.state(), AgentState::Unknown);
+        heard(&mut arbiter, EvidenceSource::Screen, WORK, now);
+        assert_eq!(arbiter.state().as_str(), "working");
+        heard(&mut arbiter, EvidenceSource::Screen, Meaning::Quiet, now);
+        arbiter.tick(now + Duration::from_secs(60));
+        assert_eq!(*arbiter.state(), AgentState::Idle);
+        // It is back.
+        heard(&mut arbiter, EvidenceSource::Control, WORK, now);
+        assert!(matches!(heard(&mut arbiter, EvidenceSource::Screen, Meaning::Quiet, now), Verdict::Ignored(_)));
     }
 
     #[test]

@@ -74,6 +74,10 @@ pub struct Heeds {
     pub resume: bool,
     /// [`Launch::allowed`].
     pub allowed: bool,
+    /// [`Launch::isolated`].
+    pub isolated: bool,
+    /// [`Launch::settings`].
+    pub settings: bool,
 }
 
 /// How the agent is run.
@@ -340,6 +344,8 @@ pub enum Observation<'a> {
         /// Which.
         up: bool,
     },
+    /// The link has been down for long. It may still come up again, but what was heard over it is old.
+    LinkLost,
     /// The terminal has another title.
     Title(&'a str),
     /// The screen changed.

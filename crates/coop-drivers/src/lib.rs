@@ -16,6 +16,7 @@ mod opencode;
 mod options;
 mod program;
 mod questions;
+mod recent;
 mod registry;
 mod rules;
 mod service;
@@ -28,7 +29,8 @@ pub use driver::{
     Call, Companion, Driver, Existing, Expected, FileToWrite, Heeds, Label, Launch, Link, Observation, OnScreen, Ready,
     Refusal, Retry, Runtime, Say, Setup, SetupError, Step, StopReply, Variables, View, Watch,
 };
-pub use registry::{KNOWN, Known};
+pub use options::merge;
+pub use registry::{KNOWN, Known, Login};
 pub use rules::{RuleError, Rules};
 pub use service::{Allowed, Ended, Serve, Served, Service};
 pub use signal::{AskDraft, Meaning, Reach, Signal, StartSource};

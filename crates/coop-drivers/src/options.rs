@@ -25,15 +25,18 @@ pub(crate) fn has_word(args: &[String], with_value: &[&str]) -> bool {
     false
 }
 
-/// Merges objects key by key and joins lists; anything else is replaced.
-pub(crate) fn merge(into: &mut Value, from: &Value) {
+/// Merges objects key by key and joins lists, without what is there already; anything else is replaced.
+pub fn merge(into: &mut Value, from: &Value) {
     match (into, from) {
         (Value::Object(into), Value::Object(from)) => {
             for (key, value) in from {
                 merge(into.entry(key.clone()).or_insert(Value::Null), value);
             }
         }
-        (Value::Array(into), Value::Array(from)) => into.extend(from.iter().cloned()),
+        (Value::Array(into), Value::Array(from)) => {
+            let new: Vec<_> = from.iter().filter(|value| !into.contains(value)).cloned().collect();
+            into.extend(new);
+        }
         (into, from) => *into = from.clone(),
     }
 }

@@ -11,7 +11,7 @@ pub(crate) fn question(value: &Value) -> Option<Question> {
         Some(AskOption {
             id: number.to_string(),
             label: option["label"].as_str()?.to_owned(),
-            description: option["description"].as_str().map(str::to_owned),
+            description: option["description"].as_str().filter(|text| !text.is_empty()).map(str::to_owned),
             kind: OptionKind::Choice,
         })
     });
@@ -32,6 +32,20 @@ pub(crate) fn given(answer: &Answer, questions: usize) -> Result<Vec<QuestionAns
         return Err(Refusal::BadRequest(why));
     }
     Ok(given)
+}
+
+/// Returns an answer in the question's own words.
+pub(crate) fn worded(question: &Question, given: &QuestionAnswer) -> Result<Vec<String>, Refusal> {
+    let numbers: Vec<u32> = given.option.into_iter().chain(given.options.iter().copied()).collect();
+    let text = given.text.clone().filter(|text| !text.is_empty());
+    if numbers.is_empty() && text.is_none() {
+        return Err(Refusal::BadRequest(format!("{:?} needs an \"option\" or a \"text\"", question.question)));
+    }
+    if numbers.len() + usize::from(text.is_some()) > 1 && !question.multi_select {
+        return Err(Refusal::BadRequest(format!("{:?} takes one option or a text", question.question)));
+    }
+    let labels = numbers.iter().map(|number| pick(&question.options, *number).map(|option| option.label.clone()));
+    labels.chain(text.map(Ok)).collect()
 }
 
 /// Returns the option with this number, counted from 1.

@@ -13,16 +13,16 @@ pub struct Known {
     pub programs: &'static [&'static str],
     /// The package it comes from, on npm.
     pub package: &'static str,
-    /// The versions it was tested with, oldest and newest.
-    pub tested: (&'static str, &'static str),
+    /// The versions it was tested with, oldest and newest. Nothing for a protocol, which many programs speak.
+    pub tested: Option<(&'static str, &'static str)>,
     /// How it can be run; the first is meant when nothing is said.
     pub runtimes: &'static [Runtime],
     /// Variables of the environment that the driver wants to know.
     pub variables: &'static [&'static str],
     /// Variables of the environment, each of which is a login.
     pub keys: &'static [&'static str],
-    /// Files below the user's home, each of which is a login.
-    pub logins: &'static [&'static str],
+    /// Files, each of which is a login.
+    pub logins: &'static [Login],
     /// Whether the driver wants to know what the program says of its version, which costs the time to run it.
     pub asks_version: bool,
     /// What its screens look like.
@@ -31,6 +31,17 @@ pub struct Known {
     pub reads: fn(&Launch) -> Vec<String>,
     /// Returns a driver for one that is about to be launched.
     pub new: fn(Rules, &Launch) -> Box<dyn Driver>,
+}
+
+/// Where an agent keeps a login.
+#[derive(Debug)]
+pub struct Login {
+    /// The variable that names the folder.
+    pub variable: &'static str,
+    /// The folder below the user's home if the variable is not set.
+    pub folder: &'static str,
+    /// The file in it.
+    pub file: &'static str,
 }
 
 /// Every agent coop knows.

@@ -56,6 +56,8 @@ pub enum Meaning {
     Quiet,
     /// Nothing tells what the agent does.
     Unclear,
+    /// Who told what the agent does tells nothing any more: from now on the other sources count for what they are.
+    Lost,
     /// The agent asks something.
     Ask(Box<AskDraft>),
     /// What the agent asked is settled.
@@ -117,6 +119,7 @@ impl Meaning {
             Self::Idle(_) => "idle",
             Self::Quiet => "quiet",
             Self::Unclear => "unclear",
+            Self::Lost => "lost",
             Self::Ask(_) => "ask",
             Self::AskGone { .. } | Self::RequestGone { .. } => "ask gone",
             Self::Blocked(_) => "blocked",

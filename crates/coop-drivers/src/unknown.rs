@@ -14,7 +14,7 @@ pub const UNKNOWN: Known = Known {
     name: "unknown",
     programs: &[],
     package: "",
-    tested: ("", ""),
+    tested: None,
     runtimes: &[Runtime::Pty],
     variables: &[],
     logins: &[],

@@ -20,7 +20,7 @@ use crate::prime;
 use crate::render::render;
 use crate::serve::Services;
 use crate::session::Session;
-use crate::watch::{self, Seen};
+use crate::watch::{self, Seen, StatusFolder};
 
 /// How much may wait between the watcher of files and the session.
 const SEEN: usize = 256;
@@ -50,6 +50,10 @@ impl Session {
         let transcript = prepared.watch.iter().find_map(|watch| match watch {
             Watch::Log { path } => Some(path.clone()),
             Watch::Status { .. } => None,
+        });
+        self.status = prepared.watch.iter().find_map(|watch| match watch {
+            Watch::Status { folder } => Some(StatusFolder::new(folder.into())),
+            Watch::Log { .. } => None,
         });
         let now = self.now();
         let (seen, files) = mpsc::channel(SEEN);
@@ -103,7 +107,17 @@ impl Session {
     pub(crate) fn file_changed(&mut self, seen: Seen) {
         match seen {
             Seen::LogLine { line, past } => self.observe(&Observation::LogLine { line: &line, past }),
-            Seen::Status(file) => self.observe(&Observation::StatusFile(&file)),
+            Seen::Status => self.read_status(),
+        }
+    }
+
+    fn read_status(&mut self) {
+        for file in self.status.as_mut().map(StatusFolder::news).unwrap_or_default() {
+            self.observe(&Observation::StatusFile(&file));
+            // It may change what the screen means, which may not change any more.
+            if let Some(agent) = &mut self.agent {
+                agent.screen_changed(Instant::now());
+            }
         }
     }
 
@@ -111,6 +125,7 @@ impl Session {
         match news {
             News::Up => self.observe(&Observation::Link { up: true }),
             News::Down => self.observe(&Observation::Link { up: false }),
+            News::Lost => self.observe(&Observation::LinkLost),
             News::Message(message) => self.observe(&Observation::Control(&message)),
             News::Reply { name, status, body } => {
                 self.observe(&Observation::Reply { name: &name, status, body: &body });
@@ -280,8 +295,9 @@ impl Session {
             return drop(reply.send(Err(Error::new(ErrorCode::Unauthorized, why))));
         }
         if matches!(request, Request::Hook(_)) {
-            // What the agent said before it ran its hook comes first.
+            // What the agent said before it ran its hook comes first, and what it has written.
             self.drain_pipe();
+            self.read_status();
         }
         let now = self.now();
         let exited = self.child.is_none();

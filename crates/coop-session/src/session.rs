@@ -24,7 +24,7 @@ use crate::lock::WriteLock;
 use crate::log::EventLog;
 use crate::serve::{Outcome, Services};
 use crate::stop::Stop;
-use crate::watch::{LogPaths, Seen};
+use crate::watch::{LogPaths, Seen, StatusFolder};
 
 pub(crate) struct Session {
     pub(crate) options: Options,
@@ -44,6 +44,8 @@ pub(crate) struct Session {
     pub(crate) deferred: Vec<Mail>,
     pub(crate) files: mpsc::Receiver<Seen>,
     pub(crate) log_paths: Option<LogPaths>,
+    /// The status files that the agent keeps.
+    pub(crate) status: Option<StatusFolder>,
     /// What the hooks of this child bring along.
     pub(crate) hook_token: Option<Token>,
     /// The agent's protocol, where that is not its standard input and output.
@@ -52,6 +54,8 @@ pub(crate) struct Session {
     pub(crate) services: Option<Services>,
     companion: Option<Companion>,
     guard: Option<Guard>,
+    /// What was started for a child that is gone, as it ends.
+    tidying: JoinSet<()>,
     /// The start scripts that run; they end with their child.
     pub(crate) primes: JoinSet<Primed>,
     ring: Arc<Ring>,
@@ -74,6 +78,8 @@ enum Wake {
     PipeWritable,
     Ended,
     Deadline,
+    /// What was started for the child that is gone has ended.
+    Tidied,
     /// A file of the agent's changed.
     Seen(Seen),
     /// The agent's protocol said something.
@@ -108,11 +114,13 @@ impl Session {
             deferred: Vec::new(),
             files: mpsc::channel(1).1,
             log_paths: None,
+            status: None,
             hook_token: None,
             link: None,
             services: None,
             companion: None,
             guard: None,
+            tidying: JoinSet::new(),
             primes: JoinSet::new(),
             ring,
             published,
@@ -130,7 +138,7 @@ impl Session {
 
     /// Runs until a shutdown is through, tells how the last child ended, and answers until nobody can ask any more.
     pub(crate) async fn run(mut self, finished: oneshot::Sender<Option<Exit>>) {
-        while !matches!((&self.child, &self.stop), (None, Some((_, AfterStop::ShutDown)))) {
+        while !self.is_over() {
             match self.wake().await {
                 Wake::Mail(Some(mail)) => self.handle(mail),
                 // Every handle is gone: nobody can watch or steer the child any more.
@@ -150,17 +158,12 @@ impl Session {
                 Wake::Primed(primed) => self.prime(primed),
                 Wake::Ended => self.child_ended(),
                 Wake::Deadline => self.deadline_passed(),
+                Wake::Tidied => {}
             }
             if self.child.is_none() {
-                if let Some(services) = self.services.take() {
-                    services.end().await;
-                }
-                if let Some(companion) = self.companion.take() {
-                    companion.end().await;
-                }
-                self.guard = None;
+                self.tidy_up();
             }
-            if self.child.is_none() && matches!(self.stop, Some((_, AfterStop::Restart))) {
+            if self.is_tidy() && matches!(self.stop, Some((_, AfterStop::Restart))) {
                 self.stop = None;
                 self.respawn();
             }
@@ -171,12 +174,39 @@ impl Session {
         }
     }
 
+    fn is_over(&self) -> bool {
+        self.is_tidy() && matches!(self.stop, Some((_, AfterStop::ShutDown)))
+    }
+
+    /// Tells whether the child is gone, and all that was started for it.
+    fn is_tidy(&self) -> bool {
+        self.child.is_none() && self.tidying.is_empty()
+    }
+
+    /// Ends what was started for the child. That can take seconds, in which questions are answered.
+    fn tidy_up(&mut self) {
+        let (services, companion, guard) = (self.services.take(), self.companion.take(), self.guard.take());
+        if services.is_none() && companion.is_none() {
+            return;
+        }
+        self.tidying.spawn(async move {
+            if let Some(services) = services {
+                services.end().await;
+            }
+            if let Some(companion) = companion {
+                companion.end().await;
+            }
+            drop(guard);
+        });
+    }
+
     async fn wake(&mut self) -> Wake {
         let deadline = self.next_deadline();
         let mail_closed = self.mail.is_closed() && self.mail.is_empty();
         let Some(Running { child, queue, at_end, drain_until, outbox, pipe_at_end, .. }) = &self.child else {
             return tokio::select! {
                 mail = self.mail.recv(), if !mail_closed || self.stop.is_none() => Wake::Mail(mail),
+                Some(_) = self.tidying.join_next() => Wake::Tidied,
                 () = on(deadline.map(|deadline| sleep_until(deadline.into()))) => Wake::Deadline,
             };
         };

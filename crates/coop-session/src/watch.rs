@@ -30,7 +30,8 @@ pub(crate) enum Seen {
         /// Whether it was there before the agent was started.
         past: bool,
     },
-    Status(Value),
+    /// There may be something new in the status files.
+    Status,
 }
 
 /// Tells the watcher of another log.
@@ -66,24 +67,20 @@ async fn run(
     let mut log: Option<Log> = None;
     // Those of other conversations: one that is taken up again goes on where it was left.
     let mut others: Vec<Log> = Vec::new();
-    let mut status: Option<StatusFolder> = None;
+    let mut status: Option<PathBuf> = None;
     for watch in watches {
         match watch {
             Watch::Log { path } => log = Some(Log::new(path.into(), since)),
-            Watch::Status { folder } => status = Some(StatusFolder { folder: folder.into(), known: HashMap::new() }),
+            Watch::Status { folder } => status = Some(folder.into()),
         }
     }
     loop {
         let log_folders = log.iter().flat_map(Log::folders);
-        let wanted: Vec<_> = log_folders.chain(status.as_ref().map(|status| status.folder.as_path())).collect();
+        let wanted: Vec<_> = log_folders.chain(status.as_deref()).collect();
         // A folder may have come into being between the look for it and the watch above it: so look again.
         while folders.watch(&wanted) {}
-        if let Some(status) = &mut status {
-            for file in status.news() {
-                if seen.send(Seen::Status(file)).await.is_err() {
-                    return Ok(());
-                }
-            }
+        if status.is_some() && seen.send(Seen::Status).await.is_err() {
+            return Ok(());
         }
         if let Some(log) = &mut log
             && tell(log, seen).await.is_err()
@@ -277,14 +274,18 @@ pub(crate) fn resolve(path: &Path) -> Option<PathBuf> {
 }
 
 /// A folder with a small file for each process.
-struct StatusFolder {
+pub(crate) struct StatusFolder {
     folder: PathBuf,
     known: HashMap<PathBuf, Vec<u8>>,
 }
 
 impl StatusFolder {
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self { folder, known: HashMap::new() }
+    }
+
     /// Returns the files that changed.
-    fn news(&mut self) -> Vec<Value> {
+    pub(crate) fn news(&mut self) -> Vec<Value> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let files = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "json"));
         let mut news = Vec::new();
@@ -322,7 +323,7 @@ mod tests {
         let next = timeout(Duration::from_secs(20), seen.recv()).await.expect("in time").expect("something");
         match next {
             Seen::LogLine { line, past } => (line["n"].as_u64().expect("a number"), past),
-            Seen::Status(file) => panic!("{file}"),
+            Seen::Status => panic!("a status"),
         }
     }
 

@@ -71,6 +71,11 @@ enum Part {
 }
 
 impl AgentConfig {
+    /// Tells whether anything is said of how the agent is to be run.
+    pub(crate) fn says_how(&self) -> bool {
+        self.settings.is_some() || self.stop != StopConfig::default() || self.start != StartConfig::default()
+    }
+
     /// Reads the files, at most one of each kind.
     pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Self> {
         let mut all = Self::default();

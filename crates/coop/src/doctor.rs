@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use coop_drivers::{KNOWN, Known};
+use coop_drivers::{KNOWN, Known, Login};
 use rustix::fs::{Access, access};
 use serde::Serialize;
 use tokio::process::Command;
@@ -24,10 +24,10 @@ struct Finding {
     /// Where its program is.
     program: Option<PathBuf>,
     version: Option<String>,
-    /// The oldest and the newest version that coop was tested with.
-    tested: [&'static str; 2],
+    /// The oldest and the newest version that coop was tested with; none for a protocol.
+    tested: Option<(&'static str, &'static str)>,
     /// Whether the version is one of those, or between them.
-    is_tested: bool,
+    is_tested: Option<bool>,
     /// Where its login is, if there is one. What it is is never read.
     login: Option<String>,
     runtimes: Vec<&'static str>,
@@ -66,21 +66,21 @@ async fn look(known: &Known) -> Finding {
             }
         },
     };
-    let (oldest, newest) = known.tested;
-    let is_tested = version.as_deref().is_some_and(|version| is_between(version, oldest, newest));
-    if let Some(version) = version.as_deref().filter(|_| !is_tested) {
+    let is_within = |(oldest, newest)| version.as_deref().is_some_and(|version| is_between(version, oldest, newest));
+    let is_tested = known.tested.map(is_within);
+    if let (Some(version), Some((oldest, newest)), Some(false)) = (&version, known.tested, is_tested) {
         let range = if oldest == newest { oldest.to_owned() } else { format!("{oldest} to {newest}") };
         problems.push(format!("coop was tested with {range}; with {version} watch `GET /api/v1/agent/explain`"));
     }
     let login = login(known);
     if login.is_none() && program.is_some() {
-        problems.push(format!("no login was found: set {} or log in with {}", known.keys.join(" or "), known.name));
+        problems.extend(without_login(known));
     }
     Finding {
         agent: known.name,
         program,
         version,
-        tested: [oldest, newest],
+        tested: known.tested,
         is_tested,
         login,
         runtimes: known.runtimes.iter().map(|runtime| runtime.as_str()).collect(),
@@ -90,10 +90,18 @@ async fn look(known: &Known) -> Finding {
 
 fn absent(known: &Known) -> String {
     let names = known.programs.join(" or ");
-    if known.package.is_empty() {
-        return format!("{names} is not on PATH");
+    match known.tested {
+        Some((_, newest)) => format!("{names} is not on PATH; npm install -g {}@{newest} installs it", known.package),
+        None => format!("{names} is not on PATH; any other program that speaks it can be named after --"),
     }
-    format!("{names} is not on PATH; npm install -g {}@{} installs it", known.package, known.tested.1)
+}
+
+/// Returns what to do to log in, if that is known.
+fn without_login(known: &Known) -> Option<String> {
+    let by_key = (!known.keys.is_empty()).then(|| format!("set {}", known.keys.join(" or ")));
+    let by_file = (!known.logins.is_empty()).then(|| format!("log in with {}", known.name));
+    let ways: Vec<_> = by_key.into_iter().chain(by_file).collect();
+    (!ways.is_empty()).then(|| format!("no login was found: {}", ways.join(" or ")))
 }
 
 /// Returns where a program is.
@@ -138,8 +146,16 @@ fn login(known: &Known) -> Option<String> {
     if let Some(name) = known.keys.iter().find(is_set) {
         return Some(format!("${name}"));
     }
-    let home = PathBuf::from(env::var_os("HOME")?);
-    known.logins.iter().find(|file| home.join(file).is_file()).map(|file| format!("~/{file}"))
+    known.logins.iter().find_map(login_file)
+}
+
+/// Returns where a login is, in words that name no more of the machine than needed.
+fn login_file(login: &Login) -> Option<String> {
+    if let Some(folder) = env::var_os(login.variable).filter(|value| !value.is_empty()) {
+        return Path::new(&folder).join(login.file).is_file().then(|| format!("${}/{}", login.variable, login.file));
+    }
+    let below = Path::new(login.folder).join(login.file);
+    PathBuf::from(env::var_os("HOME")?).join(&below).is_file().then(|| format!("~/{}", below.display()))
 }
 
 fn table(findings: &[Finding]) -> String {
@@ -148,7 +164,7 @@ fn table(findings: &[Finding]) -> String {
         rows.push([
             finding.agent.to_owned(),
             finding.version.clone().unwrap_or_else(|| "-".to_owned()),
-            if finding.is_tested { "yes" } else { "no" }.to_owned(),
+            finding.is_tested.map_or("-", |is_tested| if is_tested { "yes" } else { "no" }).to_owned(),
             finding.login.clone().unwrap_or_else(|| "-".to_owned()),
             finding.runtimes.join(","),
             finding.program.as_ref().map_or("-".to_owned(), |program| program.display().to_string()),

@@ -13,11 +13,11 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use coop_api::Token;
+use coop_api::{Capability, Token};
 use coop_drivers::{
-    Driver, Existing, FileToWrite, Known, Launch, Link, Ready, Rules, Runtime, Setup, UNKNOWN, Variables,
+    Driver, Existing, FileToWrite, Known, Launch, Link, Ready, Rules, Runtime, Setup, UNKNOWN, Variables, merge,
 };
-use coop_session::{AgentOptions, Prepared, ServiceOptions};
+use coop_session::{AgentOptions, Prepared, ServiceOptions, StartConfig, StopConfig, StopMode};
 use coop_term::{Command, Streams};
 use serde_json::Value;
 
@@ -78,8 +78,18 @@ pub(crate) fn agent(
         Some(known) => known,
         // What its screen looks like is all that is known of it.
         None if config.rules.is_some() => (&UNKNOWN, 0),
+        None if options.isolate || config.says_how() => {
+            bail!(
+                "--isolate and an --agent-config with settings, stop or start are for agents that coop knows; see --agent"
+            )
+        }
         None => return Ok(None),
     };
+    if options.attach.is_some() && (options.isolate || config.says_how()) {
+        bail!(
+            "--isolate and an --agent-config with settings, stop or start are for agents that coop starts; leave them out with --attach"
+        );
+    }
     let folder = Folder::make()?;
     let rules = match config.rules {
         Some(rules) => rules,
@@ -93,6 +103,7 @@ pub(crate) fn agent(
         // What is wrong is better said before anything runs.
         let driver = (known.new)(rules.clone(), &launch);
         check_heeded(driver.as_ref(), known, &launch)?;
+        check_offered(driver.as_ref(), known, &launch, &config.stop, &config.start)?;
         driver.setup(&launch)?;
     }
     let command = command.clone();
@@ -123,6 +134,32 @@ fn check_heeded(driver: &dyn Driver, known: &Known, launch: &Launch) -> anyhow::
     }
     if launch.allowed.anything() && !heeds.allowed {
         bail!("--acp-allow: {name} run as {runtime} does not speak ACP");
+    }
+    if launch.isolated.is_some() && !heeds.isolated {
+        bail!(
+            "--isolate: coop cannot give {name} run as {runtime} a configuration of its own; set one by its own variables"
+        );
+    }
+    if launch.settings.is_some() && !heeds.settings {
+        bail!("--agent-config: coop has no way to hand settings to {name} run as {runtime}");
+    }
+    Ok(())
+}
+
+/// Refuses a gate that would hold nothing and a start text that nobody would be told.
+fn check_offered(
+    driver: &dyn Driver,
+    known: &Known,
+    launch: &Launch,
+    stop: &StopConfig,
+    start: &StartConfig,
+) -> anyhow::Result<()> {
+    let (name, runtime, offered) = (known.name, launch.runtime.as_str(), driver.capabilities());
+    if stop.mode != StopMode::Allow && !offered.contains(&Capability::StopGate) {
+        bail!("--agent-config: the end of a turn cannot be held for {name} run as {runtime}; use stop mode allow");
+    }
+    if *start != StartConfig::default() && !offered.contains(&Capability::StartContext) {
+        bail!("--agent-config: {name} run as {runtime} cannot be told anything at its start; leave out start");
     }
     Ok(())
 }
@@ -322,23 +359,8 @@ fn write_private(file: &FileToWrite) -> io::Result<()> {
 /// Returns JSON with the fields of both; what is there and is not JSON goes.
 fn merged(there: Option<Vec<u8>>, more: &str) -> io::Result<String> {
     let mut all = there.and_then(|there| serde_json::from_slice(&there).ok()).unwrap_or(Value::Null);
-    merge(&mut all, serde_json::from_str(more)?);
+    merge(&mut all, &serde_json::from_str(more)?);
     Ok(all.to_string())
-}
-
-fn merge(into: &mut Value, from: Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (key, value) in from {
-                merge(into.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (Value::Array(into), Value::Array(from)) => {
-            let new: Vec<_> = from.into_iter().filter(|value| !into.contains(value)).collect();
-            into.extend(new);
-        }
-        (into, from) => *into = from,
-    }
 }
 
 /// Tells whether nobody but root can write to a folder or to one above it.

@@ -1,7 +1,8 @@
 //! From a hook's report to the state on a WebSocket, and what a hook costs the agent.
 
-use std::ffi::OsStr;
+use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Instant;
@@ -16,8 +17,8 @@ use crate::sidecar::Sidecar;
 use crate::stats::Samples;
 use crate::table::{Bound, Row, Table};
 
-/// Shows the hooks' token and waits. Its last word lets the driver know which of them is the agent.
-const CHILD: [&str; 4] = ["sh", "-c", "printf 'token=%s.\\n' \"$COOP_HOOK_TOKEN\"; exec cat", "claude"];
+/// Shows the hooks' token and waits.
+const CHILD: &str = "#!/bin/sh\nprintf 'token=%s.\\n' \"$COOP_HOOK_TOKEN\"; exec cat\n";
 
 pub(crate) fn run(lab: &Lab, table: &mut Table) -> anyhow::Result<()> {
     let known = reports(lab)?;
@@ -47,8 +48,12 @@ pub(crate) fn run(lab: &Lab, table: &mut Table) -> anyhow::Result<()> {
 /// Returns the microseconds from sending each report to the frame that tells of it.
 fn reports(lab: &Lab) -> anyhow::Result<Samples> {
     let home = lab.fresh_path("home");
-    std::fs::create_dir(&home)?;
-    let sidecar = Sidecar::start_with(lab, &["--agent", "claude"], &CHILD.map(OsStr::new), &home)?;
+    fs::create_dir(&home)?;
+    // By its name the driver knows it.
+    let child = home.join("claude");
+    fs::write(&child, CHILD)?;
+    fs::set_permissions(&child, fs::Permissions::from_mode(0o700))?;
+    let sidecar = Sidecar::start_with(lab, &["--agent", "claude"], &[child.as_os_str()], &home)?;
     block_on(LIMIT, async {
         let mut http = Http::connect(&sidecar.http).await?;
         let token = loop {

@@ -62,19 +62,19 @@ async fn follow(host: &str, pid: u32, time: Duration) -> anyhow::Result<Seen> {
     let mut http = Http::connect(host).await?;
     http.post("/spawn", &brief()).await?;
     let began = Instant::now();
-    let (mut events, mut last, mut settled) = (0, 0, None);
-    loop {
+    let (mut events, mut settled) = (0, None);
+    let last = loop {
         let News::Told(event) = stream.next().await?.context("the shim closed")? else { continue };
         events += 1;
-        last = event["sourceSequence"].as_u64().context("no number")?;
+        let number = event["sourceSequence"].as_u64().context("no number")?;
         if settled.is_none() && began.elapsed() > time.mul_f64(SETTLED) {
             settled = Some(memory(pid)?.resident);
         }
         if event["event"]["type"] == "completion" {
             ensure!(event["event"]["outcome"] == "success", "it failed: {event}");
-            break;
+            break number;
         }
-    }
+    };
     let expected = u64::from(TOOLS) * 3 * time.as_secs();
     ensure!(last >= expected, "there were {last} events, and not {expected}");
     let settled = settled.context("it was over too soon")?;

@@ -19,8 +19,6 @@ const PREVIEW: usize = 200;
 pub(super) struct Asking {
     pub(super) request: RequestId,
     pub(super) tool_call: String,
-    /// The tool and its input, by which the session knows the ask.
-    pub(super) about: (String, Value),
     options: Vec<PermissionOption>,
 }
 
@@ -55,15 +53,15 @@ impl Acp {
         let reach = Reach::Control { request: name(id), suggestions: Value::Null };
         let draft = AskDraft {
             kind: if call.kind == ToolKind::SwitchMode { AskKind::Plan } else { AskKind::Permission },
-            tool: Some(tool.clone()),
-            input: Some(input.clone()),
             preview: preview(&call.title, &tool),
+            tool: Some(tool),
+            input: Some(input),
             questions: Vec::new(),
             options: asked.options.iter().map(option).collect(),
             screen_lines: Vec::new(),
             reach,
         };
-        let asking = Asking { request: id.clone(), tool_call, about: (tool, input), options: asked.options };
+        let asking = Asking { request: id.clone(), tool_call, options: asked.options };
         self.asking.insert(name(id), asking);
         meanings.push(Meaning::Ask(Box::new(draft)));
         Some(meanings)

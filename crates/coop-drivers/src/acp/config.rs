@@ -1,5 +1,7 @@
 //! Its mode and model, which can be changed while it runs: by options of its own, or in the older ways.
 
+use std::time::Duration;
+
 use agent_client_protocol_schema::{
     SessionConfigKind, SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOptions, SessionModeState,
     SetSessionConfigOptionRequest, SetSessionModeRequest,
@@ -7,10 +9,14 @@ use agent_client_protocol_schema::{
 use coop_api::Configure;
 use serde_json::{Value, json};
 
-use super::opening::{MODE, MODEL};
 use super::turn::METHODS;
 use super::wire;
-use crate::driver::{Refusal, Step};
+use crate::driver::{Expected, Refusal, Step};
+
+/// The ids of settings begin after this, far above those of prompts. Each is used once: a reply that comes too late is of
+/// no other.
+pub(super) const IDS: i64 = 1_000_000_000;
+const REPLIES_WITHIN: Duration = Duration::from_secs(10);
 
 /// What there is to choose from.
 #[derive(Debug, Default)]
@@ -19,6 +25,8 @@ pub(super) struct Settings {
     modes: Vec<String>,
     /// Of those who have a method of its own for it, which the protocol has no more.
     models: Vec<String>,
+    /// The id of the last request that changes one.
+    last: i64,
 }
 
 impl Settings {
@@ -31,6 +39,7 @@ impl Settings {
             options: wire::parse(&reply["configOptions"]).unwrap_or_default(),
             modes: modes.collect(),
             models: models.filter_map(|model| model["modelId"].as_str()).map(str::to_owned).collect(),
+            last: IDS,
         }
     }
 
@@ -43,28 +52,35 @@ impl Settings {
         !self.modes.is_empty() || !self.models.is_empty() || !self.options.is_empty()
     }
 
-    /// Returns the steps that change what is wanted. Only what is offered is asked for.
-    pub(super) fn change(&self, session: &str, wanted: &Configure) -> Result<Vec<Step>, Refusal> {
-        let mode = wanted.mode.as_deref().map(|mode| self.set_mode(session, mode)).transpose()?;
-        let model = wanted.model.as_deref().map(|model| self.set_model(session, model)).transpose()?;
-        Ok(mode.into_iter().chain(model).map(Step::Send).collect())
+    /// Returns the steps that change what is wanted, each after the reply to the one before. Only what is offered is asked
+    /// for.
+    pub(super) fn change(&mut self, session: &str, wanted: &Configure) -> Result<Vec<Step>, Refusal> {
+        let (first, second) = (self.last + 1, self.last + 2);
+        let mode = wanted.mode.as_deref().map(|mode| self.set_mode(session, first, mode)).transpose()?;
+        let model = wanted.model.as_deref().map(|model| self.set_model(session, second, model)).transpose()?;
+        self.last = second;
+        let both = mode.map(|set| (first, set)).into_iter().chain(model.map(|set| (second, set)));
+        let replied = |id: i64| Expected::Reply(id.to_string());
+        let step =
+            |(id, set)| [Step::Send(set), Step::Expect { what: replied(id), within: REPLIES_WITHIN, retry: None }];
+        Ok(both.flat_map(step).collect())
     }
 
-    fn set_mode(&self, session: &str, mode: &str) -> Result<Value, Refusal> {
-        if let Some(set) = self.set_option(session, MODE, &SessionConfigOptionCategory::Mode, mode) {
+    fn set_mode(&self, session: &str, id: i64, mode: &str) -> Result<Value, Refusal> {
+        if let Some(set) = self.set_option(session, id, &SessionConfigOptionCategory::Mode, mode) {
             return set;
         }
         offered("mode", mode, &self.modes)?;
         let request = SetSessionModeRequest::new(session.to_owned(), mode.to_owned());
-        Ok(wire::request(MODE, METHODS.session_set_mode, request))
+        Ok(wire::request(id, METHODS.session_set_mode, request))
     }
 
-    fn set_model(&self, session: &str, model: &str) -> Result<Value, Refusal> {
-        if let Some(set) = self.set_option(session, MODEL, &SessionConfigOptionCategory::Model, model) {
+    fn set_model(&self, session: &str, id: i64, model: &str) -> Result<Value, Refusal> {
+        if let Some(set) = self.set_option(session, id, &SessionConfigOptionCategory::Model, model) {
             return set;
         }
         offered("model", model, &self.models)?;
-        Ok(wire::request(MODEL, "session/set_model", json!({ "sessionId": session, "modelId": model })))
+        Ok(wire::request(id, "session/set_model", json!({ "sessionId": session, "modelId": model })))
     }
 
     /// Sets the option of this category, if there is one.

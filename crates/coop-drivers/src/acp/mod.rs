@@ -62,7 +62,7 @@ pub(crate) const KNOWN: Known = Known {
     name: "acp",
     programs: &["acp", "codex-acp", "claude-code-acp", "claude-agent-acp"],
     package: "",
-    tested: ("1", "1"),
+    tested: None,
     runtimes: &[Runtime::Pipe],
     variables: VARIABLES,
     asks_version: false,
@@ -187,8 +187,8 @@ impl Acp {
             // It no longer waits for an answer.
             "$/cancel_request" => {
                 let gone = wire::parse::<RequestId>(&params["requestId"]);
-                let asking = gone.and_then(|id| self.asking.remove(&ask::name(&id)));
-                let meanings = asking.map(|asking| Meaning::AskGone { about: Some(asking.about) });
+                let gone = gone.and_then(|id| self.asking.remove_entry(&ask::name(&id)));
+                let meanings = gone.map(|(request, _)| Meaning::RequestGone { request });
                 signals(method, meanings.into_iter().collect())
             }
             _ => Vec::new(),
@@ -204,7 +204,7 @@ impl Driver for Acp {
     }
 
     fn heeds(&self) -> Heeds {
-        Heeds { resume: true, allowed: true }
+        Heeds { resume: true, allowed: true, ..Heeds::default() }
     }
 
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {
@@ -229,6 +229,7 @@ impl Driver for Acp {
             | Observation::StatusFile(_)
             | Observation::Reply { .. }
             | Observation::Link { .. }
+            | Observation::LinkLost
             | Observation::Title(_)
             | Observation::Screen(_) => Vec::new(),
         }

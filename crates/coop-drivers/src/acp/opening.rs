@@ -10,16 +10,14 @@ use serde_json::Value;
 
 use super::config::Settings;
 use super::turn::METHODS;
-use super::{Acp, fault, signals, wire};
+use super::{Acp, config, fault, signals, wire};
 use crate::driver::{Launch, Say};
 use crate::{Meaning, Signal};
 
-/// The ids of our requests. Each is open once at a time, and those of prompts follow after.
+/// The ids of our requests. Each is open once at a time, and those of prompts and settings follow after.
 pub(super) const INITIALIZE: i64 = 1;
 pub(super) const AUTHENTICATE: i64 = 2;
 pub(super) const SESSION: i64 = 3;
-pub(super) const MODE: i64 = 4;
-pub(super) const MODEL: i64 = 5;
 
 /// The variables that hold the keys of known ways to log in.
 pub(crate) const VARIABLES: &[&str] =
@@ -73,6 +71,10 @@ impl Acp {
                 signals(self.way_in().unwrap_or(METHODS.session_new), meanings)
             }
             _ if self.turn.as_ref().is_some_and(|turn| turn.id == id) => self.turn_replied(outcome),
+            _ if id > config::IDS => {
+                let error = outcome.err().map(|error| fault::words(&error));
+                signals("the reply to a setting", vec![Meaning::Replied { request: id.to_string(), error }])
+            }
             _ => Vec::new(),
         }
     }

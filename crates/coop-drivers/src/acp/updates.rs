@@ -83,8 +83,8 @@ impl Acp {
         let told = self.tools.told(update, at);
         // Who has used the tool no longer asks for it. That it is in progress says nothing: some say so while they ask.
         if told.is_finished {
-            let asked: Vec<_> = self.asking.extract_if(|_, asking| asking.tool_call == id).collect();
-            meanings.extend(asked.into_iter().map(|(_, asking)| Meaning::AskGone { about: Some(asking.about) }));
+            let gone = self.asking.extract_if(|_, asking| asking.tool_call == id);
+            meanings.extend(gone.map(|(request, _)| Meaning::RequestGone { request }));
         }
         meanings.extend(told.meanings);
         if self.turn.is_some() {

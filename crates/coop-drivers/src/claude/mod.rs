@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use crate::driver::{
     Driver, Heeds, Launch, Observation, OnScreen, Refusal, Runtime, Setup, SetupError, Step, StopReply, View,
 };
-use crate::registry::Known;
+use crate::registry::{Known, Login};
 use crate::rules::Rules;
 use crate::{AskDraft, Meaning, Reach, Signal, StartSource};
 
@@ -56,11 +56,11 @@ pub(crate) const KNOWN: Known = Known {
     name: "claude",
     programs: &["claude"],
     package: "@anthropic-ai/claude-code",
-    tested: ("2.1.197", "2.1.197"),
+    tested: Some(("2.1.197", "2.1.197")),
     runtimes: &[Runtime::Pty, Runtime::Pipe],
     variables: &[setup::CONFIG_DIR, setup::API_KEY],
     keys: &[setup::API_KEY, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
-    logins: &[".claude/.credentials.json"],
+    logins: &[Login { variable: "CLAUDE_CONFIG_DIR", folder: ".claude", file: ".credentials.json" }],
     asks_version: false,
     rules: include_str!("../../rules/claude.toml"),
     reads: setup::reads,
@@ -217,7 +217,7 @@ impl Driver for Claude {
     }
 
     fn heeds(&self) -> Heeds {
-        Heeds { resume: true, ..Heeds::default() }
+        Heeds { resume: true, isolated: true, settings: true, ..Heeds::default() }
     }
 
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {
@@ -232,6 +232,7 @@ impl Driver for Claude {
             Observation::Control(message) => self.observe_control(message),
             Observation::Reply { .. }
             | Observation::Link { .. }
+            | Observation::LinkLost
             | Observation::Sent(_)
             | Observation::Served { .. } => Vec::new(),
             Observation::Title(title) => self.observe_title(title),

@@ -41,7 +41,14 @@ impl Claude {
         let is_ours = self.session.is_some() && file["sessionId"].as_str() == self.session.as_deref();
         let status = file["status"].as_str().unwrap_or_default();
         let updated_at = file["statusUpdatedAt"].as_u64().unwrap_or(0);
-        if !is_ours || updated_at < self.settled_at {
+        if !is_ours {
+            return signals;
+        }
+        if updated_at < self.settled_at {
+            // It says nothing about now. But that there is such a file counts, and from where it goes on.
+            if updated_at >= self.status_at {
+                (self.status, self.status_at) = (status.to_owned(), updated_at);
+            }
             return signals;
         }
         let before = std::mem::replace(&mut self.status, status.to_owned());

@@ -60,8 +60,8 @@ impl Claude {
             ("control_request", _) => self.asked(message).into_iter().collect(),
             ("control_cancel_request", _) => {
                 let request = message["request_id"].as_str().unwrap_or_default();
-                let about = self.asking.remove(request);
-                about.map(|about| Meaning::AskGone { about: Some(about) }).into_iter().collect()
+                let was_open = self.asking.remove(request).is_some();
+                was_open.then(|| Meaning::RequestGone { request: request.to_owned() }).into_iter().collect()
             }
             ("control_response", _) => self.replied(&message["response"]).into_iter().collect(),
             _ => Vec::new(),

@@ -13,11 +13,12 @@
 
 use std::time::Duration;
 
-use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind, Question, QuestionAnswer};
+use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind, Question};
 use serde_json::{Map, Value, json};
 
+use super::protocol::STEER;
 use crate::driver::{Expected, Refusal, Step};
-use crate::{AskDraft, Reach};
+use crate::{AskDraft, Reach, questions};
 
 const COMMAND: &str = "item/commandExecution/requestApproval";
 const FILES: &str = "item/fileChange/requestApproval";
@@ -43,7 +44,8 @@ pub(super) fn draft(method: &str, id: &Value, params: &Value) -> Option<AskDraft
             fields => (AskKind::Question, "mcp_elicitation", fields),
         },
         INPUT => {
-            let questions = params["questions"].as_array().into_iter().flatten().filter_map(question).collect();
+            let questions =
+                params["questions"].as_array().into_iter().flatten().filter_map(questions::question).collect();
             (AskKind::Question, "request_user_input", questions)
         }
         _ => return None,
@@ -101,19 +103,6 @@ fn always(method: &str, params: &Value) -> Option<Value> {
     }
 }
 
-fn question(value: &Value) -> Option<Question> {
-    let options = value["options"].as_array().into_iter().flatten().zip(1..).filter_map(|(option, number)| {
-        let description = option["description"].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-        Some(choice(number, option["label"].as_str()?, description))
-    });
-    Some(Question {
-        question: value["question"].as_str()?.to_owned(),
-        header: value["header"].as_str().map(str::to_owned),
-        options: options.collect(),
-        multi_select: false,
-    })
-}
-
 /// Returns the fields of a form as questions, in the order of their names.
 fn fields(params: &Value) -> Vec<Question> {
     let properties = params["requestedSchema"]["properties"].as_object();
@@ -124,15 +113,15 @@ fn fields(params: &Value) -> Vec<Question> {
         Question {
             question: text.to_owned(),
             header: Some(name.clone()),
-            options: labels.iter().zip(1..).map(|(label, number)| choice(number, label, None)).collect(),
+            options: labels.iter().zip(1..).map(|(label, number)| choice(number, label)).collect(),
             multi_select: false,
         }
     };
     properties.into_iter().flatten().map(field).collect()
 }
 
-fn choice(number: u32, label: &str, description: Option<String>) -> AskOption {
-    AskOption { id: number.to_string(), label: label.to_owned(), description, kind: OptionKind::Choice }
+fn choice(number: u32, label: &str) -> AskOption {
+    AskOption { id: number.to_string(), label: label.to_owned(), description: None, kind: OptionKind::Choice }
 }
 
 fn preview(method: &str, params: &Value, questions: &[Question]) -> String {
@@ -151,7 +140,8 @@ fn preview(method: &str, params: &Value, questions: &[Question]) -> String {
     text.trim().lines().next().unwrap_or_default().chars().take(PREVIEW).collect()
 }
 
-/// Returns the steps that answer a request. Feedback comes first: while the request waits, its turn is surely under way.
+/// Returns the steps that answer a request. Feedback comes first: while the request waits, its turn is surely under way. If
+/// the server does not take it nothing is answered.
 pub(super) fn answer(
     ask: &Ask,
     answer: &Answer,
@@ -174,7 +164,8 @@ pub(super) fn answer(
     let mut steps = Vec::new();
     if let Some(text) = feedback.filter(|text| !text.trim().is_empty()) {
         let told = steer(text).ok_or_else(|| Refusal::Occupied("the turn is not known yet; try again".into()))?;
-        steps.push(Step::Send(told));
+        let taken = Expected::Reply(STEER.to_owned());
+        steps.extend([Step::Send(told), Step::Expect { what: taken, within: TAKEN_WITHIN, retry: None }]);
     }
     steps.push(Step::Send(json!({ "id": id, "result": result })));
     steps.push(Step::Expect { what: Expected::AskGone, within: TAKEN_WITHIN, retry: None });
@@ -191,7 +182,7 @@ fn answer_permission<'a>(ask: &Ask, answer: &'a Answer, method: &str, params: &V
         (Some(true), None) if answer.always => OptionKind::AllowAlways,
         (Some(true), None) => OptionKind::AllowOnce,
         (Some(false), None) => OptionKind::Reject,
-        (None, Some(number)) => pick(&ask.options, number)?.kind,
+        (None, Some(number)) => questions::pick(&ask.options, number)?.kind,
         (Some(_), Some(_)) => return Err(Refusal::BadRequest("give either \"accept\" or \"option\"".into())),
         (None, None) => return Err(Refusal::BadRequest("give \"accept\": true or false".into())),
     };
@@ -227,15 +218,11 @@ fn answer_questions<'a>(ask: &Ask, answer: &'a Answer, method: &str, params: &Va
         };
         return Ok((declined, answer.text.as_ref()));
     }
-    let single = QuestionAnswer { option: answer.option, options: answer.options.clone(), text: answer.text.clone() };
-    let given = if answer.answers.is_empty() { std::slice::from_ref(&single) } else { &answer.answers[..] };
-    if given.len() != ask.questions.len() {
-        let why = format!("the agent asks {} question(s) and there are {} answer(s)", ask.questions.len(), given.len());
-        return Err(Refusal::BadRequest(why));
-    }
+    let given = questions::given(answer, ask.questions.len())?;
     let mut told = Map::new();
-    for (at, (question, given)) in ask.questions.iter().zip(given).enumerate() {
-        let text = worded(question, given)?;
+    for (at, (question, given)) in ask.questions.iter().zip(&given).enumerate() {
+        // There is one: none of its questions takes several.
+        let text = questions::worded(question, given)?.concat();
         match method {
             INPUT => {
                 let name = params["questions"][at]["id"].as_str().unwrap_or_default();
@@ -255,16 +242,6 @@ fn answer_questions<'a>(ask: &Ask, answer: &'a Answer, method: &str, params: &Va
     Ok((result, None))
 }
 
-fn worded(question: &Question, given: &QuestionAnswer) -> Result<String, Refusal> {
-    let numbers: Vec<u32> = given.option.into_iter().chain(given.options.iter().copied()).collect();
-    match (&numbers[..], &given.text) {
-        ([], Some(text)) if !text.is_empty() => Ok(text.clone()),
-        ([number], None) => Ok(pick(&question.options, *number)?.label.clone()),
-        ([], _) => Err(Refusal::BadRequest(format!("{:?} needs an \"option\" or a \"text\"", question.question))),
-        _ => Err(Refusal::BadRequest(format!("{:?} takes one option or a text", question.question))),
-    }
-}
-
 /// Returns a field's value as its form wants it.
 fn typed(schema: &Value, text: &str) -> Result<Value, Refusal> {
     match schema["type"].as_str() {
@@ -274,12 +251,4 @@ fn typed(schema: &Value, text: &str) -> Result<Value, Refusal> {
             .ok_or_else(|| Refusal::BadRequest(format!("{text:?} is not a {}", schema["type"]))),
         _ => Ok(json!(text)),
     }
-}
-
-/// Returns the option with this number, counted from 1.
-fn pick(options: &[AskOption], number: u32) -> Result<&AskOption, Refusal> {
-    let at = (number as usize).checked_sub(1);
-    at.and_then(|at| options.get(at)).ok_or_else(|| {
-        Refusal::NoSuchOption(format!("there is no option {number}; the agent offers {}", options.len()))
-    })
 }

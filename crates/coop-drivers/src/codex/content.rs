@@ -9,7 +9,7 @@ use crate::{Meaning, artifact_kind};
 impl Codex {
     pub(super) fn item_began(&mut self, item: &Value) -> Vec<Meaning> {
         let Some(id) = item["id"].as_str() else { return Vec::new() };
-        if !self.begun.insert(id.to_owned()) {
+        if !self.begun.insert(id) {
             return Vec::new();
         }
         if kind(item) == "user_message" {
@@ -37,7 +37,7 @@ impl Codex {
         let Some(id) = item["id"].as_str() else { return Vec::new() };
         // What we have joined in the middle of is told whole.
         let mut meanings = self.item_began(item);
-        if !self.ended.insert(id.to_owned()) {
+        if !self.ended.insert(id) {
             return meanings;
         }
         match (kind(item).as_str(), tool(item)) {

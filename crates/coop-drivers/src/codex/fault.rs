@@ -24,7 +24,7 @@ pub(super) fn of_text(message: &str) -> Fault {
 
 /// Returns the fault for a request of ours that was refused.
 pub(super) fn of_reply(error: &Value) -> Fault {
-    let message = error["message"].as_str().unwrap_or("Codex refused to begin").to_owned();
+    let message = error["message"].as_str().unwrap_or("Codex does not say why").to_owned();
     Fault { kind: FaultKind::Request, message, status: None, until: None }
 }
 

@@ -12,20 +12,20 @@ mod protocol;
 mod screen;
 mod setup;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
-use bytes::Bytes;
 use coop_api::{Answer, Ask, Capability, Configure};
 use serde_json::{Value, json};
 
 use self::setup::{Begin, Way};
 use crate::driver::{
-    Driver, Expected, Launch, Observation, Refusal, Runtime, Say, Setup, SetupError, Step, StopReply, View,
+    Driver, Expected, Heeds, Launch, Observation, Refusal, Runtime, Say, Setup, SetupError, Step, StopReply, View,
 };
-use crate::registry::Known;
+use crate::recent::Recent;
+use crate::registry::{Known, Login};
 use crate::rules::Rules;
-use crate::{AskDraft, Reach, Signal, StartSource};
+use crate::{AskDraft, Reach, Signal, StartSource, keys};
 
 /// What can be done by its server.
 const BY_SERVER: [Capability; 9] = [
@@ -46,18 +46,18 @@ const BY_SCREEN: [Capability; 2] = [Capability::Permission, Capability::Interrup
 
 const BEGINS_WITHIN: Duration = Duration::from_secs(20);
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
-const ESCAPE: Bytes = Bytes::from_static(b"\x1b");
+const REPLIES_WITHIN: Duration = Duration::from_secs(10);
 
 pub(crate) const KNOWN: Known = Known {
     name: "codex",
     programs: &["codex"],
     package: "@openai/codex",
-    tested: ("0.166.0", "0.166.0"),
+    tested: Some(("0.166.0", "0.166.0")),
     runtimes: &[Runtime::Pty, Runtime::Pipe],
     variables: &[setup::HOME],
     asks_version: true,
     keys: &["OPENAI_API_KEY", "CODEX_API_KEY"],
-    logins: &[".codex/auth.json"],
+    logins: &[Login { variable: "CODEX_HOME", folder: ".codex", file: "auth.json" }],
     rules: include_str!("../../rules/codex.toml"),
     reads: |_| Vec::new(),
     new: |rules, launch| Box::new(Codex::new(rules, launch)),
@@ -71,6 +71,8 @@ pub(crate) struct Codex {
     runtime: Runtime,
     /// What the protocol is to be told next.
     outbox: Vec<Say>,
+    /// How often its settings were changed.
+    settings: u64,
     /// Whether its server is there to talk to.
     linked: bool,
     /// How the conversation begins, over pipes.
@@ -86,17 +88,19 @@ pub(crate) struct Codex {
     /// Whether we have asked to.
     joining: bool,
     /// Conversations that are not the person's: sub-agents, and those in which titles are made up.
-    others: HashSet<String>,
+    others: Recent,
+    /// Conversations that the person left while they worked.
+    left: HashSet<String>,
     /// The turn that is under way, if its name is known.
     turn: Option<String>,
     busy: bool,
     /// Whether the turn was told of.
     announced: bool,
-    /// What is asked, by the request's name.
-    asking: HashMap<String, (String, Value)>,
+    /// The names of the requests by which something is asked.
+    asking: HashSet<String>,
     /// Items that were told of, at their beginning and end.
-    begun: HashSet<String>,
-    ended: HashSet<String>,
+    begun: Recent,
+    ended: Recent,
     /// The dialog on the screen, as last seen.
     on_screen: Option<AskDraft>,
     /// Whether the title showed work.
@@ -112,6 +116,7 @@ impl Codex {
             way: plan.way,
             runtime: launch.runtime,
             outbox: Vec::new(),
+            settings: 0,
             linked: launch.runtime == Runtime::Pipe && plan.way == Way::Server,
             begin: plan.begin,
             prompt: plan.prompt,
@@ -119,13 +124,14 @@ impl Codex {
             model: String::new(),
             joined: false,
             joining: false,
-            others: HashSet::new(),
+            others: Recent::default(),
+            left: HashSet::new(),
             turn: None,
             busy: false,
             announced: false,
-            asking: HashMap::new(),
-            begun: HashSet::new(),
-            ended: HashSet::new(),
+            asking: HashSet::new(),
+            begun: Recent::default(),
+            ended: Recent::default(),
             on_screen: None,
             title_works: false,
         }
@@ -155,6 +161,10 @@ impl Driver for Codex {
         }
     }
 
+    fn heeds(&self) -> Heeds {
+        Heeds { isolated: true, settings: self.way == Way::Server, ..Heeds::default() }
+    }
+
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {
         setup::setup(launch)
     }
@@ -167,6 +177,7 @@ impl Driver for Codex {
                 Way::Screen => Vec::new(),
             },
             Observation::Link { up } => self.observe_link(*up),
+            Observation::LinkLost => self.observe_lost(),
             Observation::Title(title) => self.observe_title(title),
             Observation::Screen(screen) => self.observe_screen(screen),
             Observation::StatusFile(file) => {
@@ -214,7 +225,7 @@ impl Driver for Codex {
         match (self.reachable(), &self.turn, self.runtime) {
             (Ok(thread), Some(turn), _) => vec![Step::Send(protocol::interrupt(thread, turn)), ends],
             // In its own terminal the key does the same, also where the turn's name is not known.
-            (_, _, Runtime::Pty) if self.way != Way::Lines => vec![Step::Type(ESCAPE), ends],
+            (_, _, Runtime::Pty) if self.way != Way::Lines => vec![Step::Type(keys::ESCAPE), ends],
             _ => vec![ends],
         }
     }
@@ -246,6 +257,9 @@ impl Driver for Codex {
                 return Err(Refusal::BadRequest(why));
             }
         }
-        Ok(vec![Step::Send(protocol::request("coop-settings", "thread/settings/update", &changes))])
+        self.settings += 1;
+        let id = format!("{}{}", protocol::SETTINGS, self.settings);
+        let replied = Step::Expect { what: Expected::Reply(id.clone()), within: REPLIES_WITHIN, retry: None };
+        Ok(vec![Step::Send(protocol::request(&id, "thread/settings/update", &changes)), replied])
     }
 }

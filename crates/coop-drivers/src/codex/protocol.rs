@@ -6,6 +6,7 @@
 use coop_api::{AskKind, EvidenceSource, FaultReport, TurnOutcome};
 use serde_json::{Value, json};
 
+use super::setup::Way;
 use super::{Begin, Codex, asks, fault};
 use crate::driver::{Runtime, Say};
 use crate::{Meaning, Signal};
@@ -14,10 +15,15 @@ use crate::{Meaning, Signal};
 const HELLO: &str = "coop-hello";
 const LOADED: &str = "coop-loaded";
 const READ: &str = "coop-read";
+const MOVED: &str = "coop-moved";
+const MISSED: &str = "coop-missed";
 const LATEST: &str = "coop-latest";
 const THREAD: &str = "coop-thread";
 const JOIN: &str = "coop-join";
 const TURN: &str = "coop-turn";
+pub(super) const STEER: &str = "coop-steer";
+/// What the names of those begin with that change settings; a number follows.
+pub(super) const SETTINGS: &str = "coop-settings-";
 /// What comes in many small pieces and is told as a whole at the end.
 const PIECES: [&str; 8] = [
     "item/agentMessage/delta",
@@ -46,12 +52,20 @@ impl Codex {
                 signals.push(Signal::new(EvidenceSource::Screen, "the server will tell of it", gone));
             }
         }
-        let asked = std::mem::take(&mut self.asking).into_values();
         let detail = if up { "the link came up anew" } else { "the link is down" };
-        signals.extend(
-            asked.map(|about| Signal::new(EvidenceSource::Control, detail, Meaning::AskGone { about: Some(about) })),
-        );
+        let gone = |request| Signal::new(EvidenceSource::Control, detail, Meaning::RequestGone { request });
+        signals.extend(self.asking.drain().map(gone));
         signals
+    }
+
+    /// The server is gone for long. The interface lives on, and its title shows work for ever while it tries to reach the
+    /// server: it says nothing of the agent either.
+    pub(super) fn observe_lost(&mut self) -> Vec<Signal> {
+        if self.way != Way::Server {
+            return Vec::new();
+        }
+        self.turn_over();
+        vec![Signal::new(EvidenceSource::Process, "Codex's server cannot be reached any more", Meaning::Lost)]
     }
 
     pub(super) fn observe_message(&mut self, message: &Value) -> Vec<Signal> {
@@ -91,12 +105,14 @@ impl Codex {
                 Vec::new()
             }
             LOADED => {
-                for thread in result["data"].as_array().into_iter().flatten() {
-                    self.tell(READ, "thread/read", &json!({ "threadId": thread }));
-                }
+                self.read_loaded(&result["data"]);
                 Vec::new()
             }
-            READ => self.adopt(&result["thread"]),
+            READ if self.thread.is_none() || self.is_known(&result["thread"]) => self.adopt(&result["thread"]),
+            READ => Vec::new(),
+            MOVED if self.busy => Vec::new(),
+            MOVED => self.adopt(&result["thread"]),
+            MISSED => self.read_missed(&result["thread"]),
             LATEST => {
                 let Begin::Latest { method, mut params } = self.begin.clone() else { return Vec::new() };
                 let method = match result["data"][0]["id"].as_str() {
@@ -123,20 +139,49 @@ impl Codex {
                 (self.joining, self.joined) = (false, self.joined || !failed);
                 Vec::new()
             }
+            // The first message is not on its way any more, and nothing else would be heard. Of any other the sender is told.
+            TURN if failed => {
+                let fault = fault::of_reply(error);
+                let refused = Meaning::Replied { request: id.to_owned(), error: Some(fault.message.clone()) };
+                let blocked = self.prompt.take().map(|_| Meaning::Blocked(fault));
+                [refused].into_iter().chain(blocked).collect()
+            }
+            _ if id == STEER || id.starts_with(SETTINGS) => {
+                vec![Meaning::Replied { request: id.to_owned(), error: failed.then(|| fault::of_reply(error).message) }]
+            }
             _ => Vec::new(),
         }
+    }
+
+    /// Asks for the conversation that is known, if it is still there, or else for all of them: the names of newer ones are
+    /// greater, and the person is in the newest. Those that were left stay loaded.
+    fn read_loaded(&mut self, loaded: &Value) {
+        let mut loaded: Vec<&str> = loaded.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        loaded.sort_unstable_by(|one, other| other.cmp(one));
+        match self.thread.as_deref().filter(|known| loaded.contains(known)) {
+            Some(known) => loaded.retain(|id| *id == known),
+            None => self.thread = None,
+        }
+        for id in loaded {
+            self.tell(READ, "thread/read", &json!({ "threadId": id }));
+        }
+    }
+
+    fn is_known(&self, thread: &Value) -> bool {
+        self.thread.is_some() && thread["id"].as_str() == self.thread.as_deref()
     }
 
     /// Takes a conversation for the one the person sees, if it can be that.
     fn adopt(&mut self, thread: &Value) -> Vec<Meaning> {
         let Some(id) = thread["id"].as_str() else { return Vec::new() };
         if thread["ephemeral"] == true || thread["parentThreadId"].is_string() {
-            self.others.insert(id.to_owned());
+            self.others.insert(id);
             return Vec::new();
         }
         let mut meanings = Vec::new();
         if self.thread.as_deref() != Some(id) {
-            self.thread = Some(id.to_owned());
+            self.left.extend(self.thread.replace(id.to_owned()).filter(|_| self.busy));
+            self.left.remove(id);
             (self.joined, self.joining) = (false, false);
             self.turn_over();
             let transcript = thread["path"].as_str().map(str::to_owned);
@@ -166,12 +211,15 @@ impl Codex {
         match method {
             // Over pipes there is only the one we began.
             "thread/started" if self.runtime == Runtime::Pty => return self.adopt(&params["thread"]),
+            // A sub-agent's is told by its own conversation.
+            "serverRequest/resolved" => {
+                let request = params["requestId"].to_string();
+                let was_open = self.asking.remove(&request);
+                return was_open.then_some(Meaning::RequestGone { request }).into_iter().collect();
+            }
             "thread/status/changed" if !self.is_main(params) => {
-                if let Some(id) = params["threadId"].as_str().filter(|id| !self.others.contains(*id))
-                    && self.runtime == Runtime::Pty
-                {
-                    let params = json!({ "threadId": id });
-                    self.tell(READ, "thread/read", &params);
+                if let Some(id) = params["threadId"].as_str().filter(|_| self.runtime == Runtime::Pty) {
+                    self.other_changed(id, &params["status"]);
                 }
                 return Vec::new();
             }
@@ -194,16 +242,30 @@ impl Codex {
             "item/started" => self.item_began(&params["item"]),
             "item/completed" => self.item_ended(&params["item"]),
             "thread/tokenUsage/updated" => self.used(params),
-            "serverRequest/resolved" => {
-                let about = self.asking.remove(&params["requestId"].to_string());
-                about.map(|about| Meaning::AskGone { about: Some(about) }).into_iter().collect()
-            }
             "error" if params["willRetry"] == true => {
                 let fault = fault::of_error(&params["error"]);
                 let retry = fault::attempt(&fault.message);
                 vec![Meaning::Retrying(FaultReport { fault, retry: Some(retry) })]
             }
             _ => Vec::new(),
+        }
+    }
+
+    /// Another conversation than the person's works or rests. A turn that begins in one while nothing happens in the
+    /// person's is the sign that they went on with it: Codex does not tell of that otherwise. What they left in the middle
+    /// of a turn is none, until that turn is over.
+    fn other_changed(&mut self, id: &str, status: &Value) {
+        let is_active = status["type"] == "active";
+        if !is_active {
+            self.left.remove(id);
+        }
+        let name = match &self.thread {
+            None => READ,
+            Some(_) => MOVED,
+        };
+        let is_moved = is_active && !self.busy && !self.left.contains(id);
+        if !self.others.contains(id) && (self.thread.is_none() || is_moved) {
+            self.tell(name, "thread/read", &json!({ "threadId": id }));
         }
     }
 
@@ -239,10 +301,14 @@ impl Codex {
             Some("idle") if self.joined && self.busy => Vec::new(),
             // The first message is on its way.
             Some("idle") if self.prompt.is_some() => Vec::new(),
+            // It was over before we had joined.
+            Some("idle") if self.busy => {
+                self.tell(MISSED, "thread/read", &json!({ "threadId": self.thread, "includeTurns": true }));
+                Vec::new()
+            }
             Some("idle") => {
-                let began = self.busy.then(|| self.announce(None)).flatten();
                 self.turn_over();
-                began.into_iter().chain([Meaning::Idle(TurnOutcome::Completed)]).collect()
+                vec![Meaning::Idle(TurnOutcome::Completed)]
             }
             Some("systemError") if !self.joined => {
                 let began = self.busy.then(|| self.announce(None)).flatten();
@@ -251,6 +317,18 @@ impl Codex {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Tells what happened in a turn that nobody told us of, if no other has begun since.
+    fn read_missed(&mut self, thread: &Value) -> Vec<Meaning> {
+        if !self.busy || thread["status"]["type"] == "active" {
+            return Vec::new();
+        }
+        let turn = thread["turns"].as_array().and_then(|turns| turns.last()).unwrap_or(&Value::Null);
+        let items = turn["items"].as_array().map_or(&[][..], Vec::as_slice);
+        let mut meanings: Vec<_> = items.iter().flat_map(|item| self.item_ended(item)).collect();
+        meanings.extend(self.turn_completed(turn));
+        meanings
     }
 
     fn turn_completed(&mut self, turn: &Value) -> Vec<Meaning> {
@@ -274,12 +352,9 @@ impl Codex {
             return Vec::new();
         };
         // A sub-agent asks by its own conversation, and waits for a person all the same.
-        let is_known = self.asking.contains_key(&id.to_string());
-        if is_known {
+        if !self.asking.insert(id.to_string()) {
             return Vec::new();
         }
-        let about = (draft.tool.clone().unwrap_or_default(), draft.input.clone().unwrap_or_default());
-        self.asking.insert(id.to_string(), about);
         self.announce(None).into_iter().chain([Meaning::Ask(Box::new(draft))]).collect()
     }
 }
@@ -297,7 +372,7 @@ pub(super) fn turn_start(thread: &str, text: &str) -> Value {
 /// Returns what tells the turn that is under way something more.
 pub(super) fn steer(thread: &str, turn: &str, text: &str) -> Value {
     let input = json!([{ "type": "text", "text": text }]);
-    request("coop-steer", "turn/steer", &json!({ "threadId": thread, "expectedTurnId": turn, "input": input }))
+    request(STEER, "turn/steer", &json!({ "threadId": thread, "expectedTurnId": turn, "input": input }))
 }
 
 pub(super) fn interrupt(thread: &str, turn: &str) -> Value {

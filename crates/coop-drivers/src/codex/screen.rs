@@ -2,18 +2,14 @@
 //!
 //! Digits act at once. A denial is the digit of the option that says no, never a letter and never Enter.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use coop_api::{Answer, Ask, AskKind, EvidenceSource, OptionKind, Screen, TurnOutcome};
 
 use super::Codex;
 use super::setup::Way;
-use crate::driver::{Expected, Refusal, Step};
+use crate::driver::{Refusal, Step};
 use crate::rules::{Dialog, Hint, Rules, rows};
-use crate::{AskDraft, Meaning, Reach, Signal};
-
-const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+use crate::{Meaning, Signal, keys};
 
 impl Codex {
     /// The title has a spinner while it works, and loses it when it waits.
@@ -40,7 +36,7 @@ impl Codex {
         let lines = rows(screen);
         let told_by_server = |dialog: &Dialog| self.linked && dialog.kind != AskKind::Setup;
         let found = self.rules.dialog(&lines, Hint::Needed).or_else(|| spaced(&self.rules, &lines));
-        let dialog = found.filter(|dialog| !told_by_server(dialog)).map(|dialog| draft(&dialog));
+        let dialog = found.filter(|dialog| !told_by_server(dialog)).map(|dialog| keys::draft(&dialog));
         let mut signals = Vec::new();
         if dialog != self.on_screen {
             if self.on_screen.take().is_some() {
@@ -57,6 +53,10 @@ impl Codex {
             if self.rules.shows_work(&lines) {
                 let meaning = Meaning::Working { tool: None };
                 signals.push(Signal::new(EvidenceSource::Screen, "the screen shows work", meaning));
+            } else if self.title_works {
+                // Its prompt is there also while it works.
+                let meaning = Meaning::Working { tool: None };
+                signals.push(Signal::new(EvidenceSource::Title, "the title shows work", meaning));
             } else if self.rules.shows_prompt(&lines) && screen.modes.bracketed_paste {
                 signals.push(Signal::new(EvidenceSource::Screen, "the screen shows the prompt", Meaning::Quiet));
             }
@@ -69,20 +69,6 @@ impl Codex {
 fn spaced(rules: &Rules, lines: &[String]) -> Option<Dialog> {
     let dense: Vec<_> = lines.iter().filter(|line| !line.trim().is_empty()).cloned().collect();
     rules.dialog(&dense, Hint::Needed).filter(|dialog| dialog.kind == AskKind::Setup)
-}
-
-fn draft(dialog: &Dialog) -> AskDraft {
-    let preview = dialog.heading.iter().rev().find(|line| line.ends_with('?')).or(dialog.heading.first());
-    AskDraft {
-        kind: dialog.kind,
-        tool: None,
-        input: None,
-        preview: preview.cloned().unwrap_or_default(),
-        questions: Vec::new(),
-        options: dialog.ask_options(),
-        screen_lines: dialog.heading.clone(),
-        reach: Reach::Keys,
-    }
 }
 
 /// Returns the key for an answer, or why none can be sent.
@@ -101,25 +87,13 @@ pub(super) fn answer(rules: &Rules, ask: &Ask, answer: &Answer, screen: &Screen)
     if others || !answer.options.is_empty() {
         return Err(Refusal::BadRequest("this ask can only be answered by \"accept\" or \"option\"".into()));
     }
-    let of_kind = |kind: OptionKind| {
-        let mut found = offered.iter().filter(|option| option.kind == kind);
-        match (found.next(), found.next()) {
-            (Some(only), None) => Ok(only),
-            _ => Err(Refusal::NoSuchOption(format!("the screen does not show one option that means {kind:?}"))),
-        }
-    };
     let option = match (answer.accept, answer.option) {
-        (Some(true), None) if answer.always => of_kind(OptionKind::AllowAlways)?,
-        (Some(true), None) => of_kind(OptionKind::AllowOnce)?,
-        (Some(false), None) => of_kind(OptionKind::Reject)?,
-        (None, Some(number)) => {
-            let at = (number as usize).checked_sub(1);
-            at.and_then(|at| offered.get(at)).ok_or_else(|| {
-                Refusal::NoSuchOption(format!("there is no option {number}; the screen shows {}", offered.len()))
-            })?
-        }
+        (Some(true), None) if answer.always => keys::of_kind(&offered, OptionKind::AllowAlways)?,
+        (Some(true), None) => keys::of_kind(&offered, OptionKind::AllowOnce)?,
+        (Some(false), None) => keys::of_kind(&offered, OptionKind::Reject)?,
+        (None, Some(number)) => keys::numbered(&offered, number)?,
         _ => return Err(Refusal::BadRequest("give either \"accept\" or \"option\"".into())),
     };
     let digit = Bytes::copy_from_slice(option.id.as_bytes());
-    Ok(vec![Step::Type(digit), Step::Expect { what: Expected::AskGone, within: TAKEN_WITHIN, retry: None }])
+    Ok(vec![Step::Type(digit), keys::taken()])
 }

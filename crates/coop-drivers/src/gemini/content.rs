@@ -1,11 +1,11 @@
 //! What is done: tools, files, tokens. Each is told once, whichever source is first.
 
-use std::collections::HashSet;
 use std::time::UNIX_EPOCH;
 
 use coop_api::{Artifact, ToolPhase, ToolUse, Usage};
 use serde_json::Value;
 
+use crate::recent::Recent;
 use crate::{Meaning, artifact_kind};
 
 /// Tools that write the file they are given.
@@ -16,7 +16,7 @@ const WRITERS: [&str; 2] = ["write_file", "replace"];
 pub(super) struct Calls {
     open: Vec<Call>,
     /// Those the log has told of, by its names.
-    logged: HashSet<String>,
+    logged: Recent,
     count: u64,
 }
 
@@ -74,7 +74,7 @@ impl Calls {
         let mut meanings = Vec::new();
         for call in line["toolCalls"].as_array().into_iter().flatten() {
             let (Some(id), Some(tool)) = (call["id"].as_str(), call["name"].as_str()) else { continue };
-            if !self.logged.insert(id.to_owned()) {
+            if !self.logged.insert(id) {
                 continue;
             }
             let phase = if call["status"] == "success" { ToolPhase::Completed } else { ToolPhase::Failed };

@@ -55,9 +55,11 @@ pub(super) fn deliver(text: &str, screen: &Screen, last_prompt: &str) -> Result<
     steps.extend([
         Step::Type(paste(&message)),
         Step::Pause(AFTER_PASTE),
-        Step::Expect { what: is_there, within: SHOWN_WITHIN + more, retry: None },
+        Step::Expect { what: is_there.clone(), within: SHOWN_WITHIN + more, retry: None },
         // It is shown before it is all through.
         Step::Pause(AFTER_PASTE * (1 + blocks)),
+        // Something else may have come up in the meantime.
+        Step::Expect { what: is_there, within: SHOWN_WITHIN + more, retry: None },
         Step::Type(ENTER),
         Step::Expect { what: Expected::TurnBegan, within: SUBMITTED_WITHIN + more, retry: Some(retry) },
     ]);

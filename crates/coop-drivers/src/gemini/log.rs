@@ -105,7 +105,7 @@ impl Gemini {
             _ => return None,
         };
         let id = line["id"].as_str()?.to_owned();
-        let is_new = !text.is_empty() && self.told.insert(id.clone());
+        let is_new = !text.is_empty() && self.told.insert(&id);
         is_new.then(|| Meaning::Said(Message { role, text: text.to_owned(), id: Some(id), subagent: None }))
     }
 }

@@ -11,8 +11,6 @@ mod input;
 mod log;
 mod setup;
 
-use std::collections::HashSet;
-
 use coop_api::{Answer, Ask, AskKind, Capability, Configure, EvidenceSource, Screen, TurnOutcome};
 use serde_json::{Value, json};
 
@@ -21,7 +19,8 @@ use self::content::Calls;
 use crate::driver::{
     Driver, Heeds, Launch, Observation, OnScreen, Refusal, Runtime, Setup, SetupError, Step, StopReply, View,
 };
-use crate::registry::Known;
+use crate::recent::Recent;
+use crate::registry::{Known, Login};
 use crate::rules::{Dialog, Hint, Rules, TitleSays, rows, shows_rows};
 use crate::{AskDraft, Meaning, Reach, Signal, StartSource, acp, keys};
 
@@ -43,11 +42,11 @@ pub(crate) const KNOWN: Known = Known {
     name: "gemini",
     programs: &["gemini"],
     package: "@google/gemini-cli",
-    tested: ("0.61.0", "0.61.0"),
+    tested: Some(("0.61.0", "0.61.0")),
     runtimes: &[Runtime::Pty, Runtime::Pipe],
     variables: &[setup::HOME, setup::API_KEY, "GOOGLE_API_KEY", setup::SYSTEM_DEFAULTS, setup::SYSTEM_SETTINGS],
     keys: &[setup::API_KEY, "GOOGLE_API_KEY"],
-    logins: &[".gemini/oauth_creds.json"],
+    logins: &[Login { variable: "GEMINI_CLI_HOME", folder: "", file: ".gemini/oauth_creds.json" }],
     asks_version: false,
     rules: include_str!("../../rules/gemini.toml"),
     reads: setup::reads,
@@ -98,7 +97,7 @@ pub(crate) struct Gemini {
     set_up: Option<AskDraft>,
     calls: Calls,
     /// Messages that were told already.
-    told: HashSet<String>,
+    told: Recent,
     /// Whether the log repeats what was there before.
     repeating: bool,
     /// What it was sent back with when it wanted to end its turn.
@@ -132,7 +131,7 @@ impl Gemini {
             early: None,
             set_up: None,
             calls: Calls::default(),
-            told: HashSet::new(),
+            told: Recent::default(),
             repeating: false,
             sent_back: None,
             last_prompt: String::new(),
@@ -266,7 +265,7 @@ impl Driver for Gemini {
     }
 
     fn heeds(&self) -> Heeds {
-        Heeds { resume: true, ..Heeds::default() }
+        Heeds { resume: true, isolated: true, settings: true, ..Heeds::default() }
     }
 
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {
@@ -284,7 +283,8 @@ impl Driver for Gemini {
             | Observation::Reply { .. }
             | Observation::Sent(_)
             | Observation::Served { .. }
-            | Observation::Link { .. } => Vec::new(),
+            | Observation::Link { .. }
+            | Observation::LinkLost => Vec::new(),
         }
     }
 

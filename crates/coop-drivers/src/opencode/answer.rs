@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind, Question, QuestionAnswer};
+use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind, Question};
 use serde_json::{Value, json};
 
 use super::OpenCode;
 use super::deliver::{post, taken};
 use super::events::Asking;
 use crate::driver::{Expected, Refusal, Step};
-use crate::{AskDraft, Reach};
+use crate::{AskDraft, Reach, questions};
 
 /// How long a preview is, in characters.
 const PREVIEW: usize = 200;
@@ -87,20 +87,8 @@ fn permission_options(always: &Value) -> Vec<AskOption> {
 }
 
 fn question(value: &Value) -> Option<Question> {
-    let options = value["options"].as_array().into_iter().flatten().zip(1..).filter_map(|(option, number)| {
-        Some(AskOption {
-            id: number.to_string(),
-            label: option["label"].as_str()?.to_owned(),
-            description: option["description"].as_str().map(str::to_owned),
-            kind: OptionKind::Choice,
-        })
-    });
-    Some(Question {
-        question: value["question"].as_str()?.to_owned(),
-        header: value["header"].as_str().map(str::to_owned),
-        options: options.collect(),
-        multi_select: value["multiple"].as_bool().unwrap_or(false),
-    })
+    let multi_select = value["multiple"].as_bool().unwrap_or(false);
+    Some(Question { multi_select, ..questions::question(value)? })
 }
 
 fn preview(tool: &str, input: &Value) -> String {
@@ -154,7 +142,8 @@ fn decide(ask: &Ask, answer: &Answer) -> Result<Decision, Refusal> {
     if !answer.answers.is_empty() || !answer.options.is_empty() {
         return Err(Refusal::BadRequest("\"answers\" and \"options\" are for questions; give \"accept\"".into()));
     }
-    let chosen = answer.option.map(|number| pick(&ask.options, number).map(|option| option.kind)).transpose()?;
+    let chosen =
+        answer.option.map(|number| questions::pick(&ask.options, number).map(|option| option.kind)).transpose()?;
     match (answer.accept, chosen) {
         (Some(false), None) | (None, Some(OptionKind::Reject)) => Ok(Decision::Reject),
         (Some(true), None) if !answer.always => Ok(Decision::Once),
@@ -181,39 +170,14 @@ fn answer_question(ask: &Ask, answer: &Answer, request: &str) -> Result<(String,
         }
         return Ok((format!("/question/{request}/reject"), json!({})));
     }
-    let single = QuestionAnswer { option: answer.option, options: answer.options.clone(), text: answer.text.clone() };
-    let given = if answer.answers.is_empty() { std::slice::from_ref(&single) } else { &answer.answers[..] };
-    if given.len() != ask.questions.len() {
-        let why = format!("the agent asks {} question(s) and there are {} answer(s)", ask.questions.len(), given.len());
-        return Err(Refusal::BadRequest(why));
+    let given = questions::given(answer, ask.questions.len())?;
+    let takes_text = |at: usize| ask.input.as_ref().is_none_or(|input| input["questions"][at]["custom"] != false);
+    let mut answers = Vec::new();
+    for (at, (question, given)) in ask.questions.iter().zip(&given).enumerate() {
+        if given.text.as_ref().is_some_and(|text| !text.is_empty()) && !takes_text(at) {
+            return Err(Refusal::NoSuchOption(format!("{:?} takes only what it offers", question.question)));
+        }
+        answers.push(questions::worded(question, given)?);
     }
-    let custom = |at: usize| ask.input.as_ref().is_none_or(|input| input["questions"][at]["custom"] != false);
-    let answers = ask.questions.iter().zip(given).enumerate();
-    let answers = answers.map(|(at, (question, given))| worded(question, given, custom(at)));
-    Ok((format!("/question/{request}/reply"), json!({ "answers": answers.collect::<Result<Vec<_>, _>>()? })))
-}
-
-/// Returns an answer in the question's own words.
-fn worded(question: &Question, given: &QuestionAnswer, takes_text: bool) -> Result<Vec<String>, Refusal> {
-    let numbers: Vec<u32> = given.option.into_iter().chain(given.options.iter().copied()).collect();
-    let text = given.text.clone().filter(|text| !text.is_empty());
-    if text.is_some() && !takes_text {
-        return Err(Refusal::NoSuchOption(format!("{:?} takes only what it offers", question.question)));
-    }
-    if numbers.is_empty() && text.is_none() {
-        return Err(Refusal::BadRequest(format!("{:?} needs an \"option\" or a \"text\"", question.question)));
-    }
-    if numbers.len() + usize::from(text.is_some()) > 1 && !question.multi_select {
-        return Err(Refusal::BadRequest(format!("{:?} takes one option", question.question)));
-    }
-    let labels = numbers.iter().map(|number| pick(&question.options, *number).map(|option| option.label.clone()));
-    labels.chain(text.map(Ok)).collect()
-}
-
-/// Returns the option with this number, counted from 1.
-fn pick(options: &[AskOption], number: u32) -> Result<&AskOption, Refusal> {
-    let at = (number as usize).checked_sub(1);
-    at.and_then(|at| options.get(at)).ok_or_else(|| {
-        Refusal::NoSuchOption(format!("there is no option {number}; the agent offers {}", options.len()))
-    })
+    Ok((format!("/question/{request}/reply"), json!({ "answers": answers })))
 }

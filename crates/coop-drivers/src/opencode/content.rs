@@ -43,7 +43,7 @@ impl OpenCode {
             prompt.text.get_or_insert_with(|| (id.to_owned(), text.to_owned()));
         }
         let message = Message { role, text: text.to_owned(), id: Some(message.to_owned()), subagent };
-        (self.told.insert(id.to_owned()) && !text.is_empty()).then_some(Meaning::Said(message))
+        (self.told.insert(id) && !text.is_empty()).then_some(Meaning::Said(message))
     }
 
     fn tool(&mut self, id: &str, part: &Value, subagent: Option<String>) -> Vec<Meaning> {
@@ -57,7 +57,7 @@ impl OpenCode {
         };
         let is_over = phase != ToolPhase::Requested;
         let key = if is_over { format!("{id} over") } else { id.to_owned() };
-        if !self.told.insert(key) {
+        if !self.told.insert(&key) {
             return Vec::new();
         }
         let number = |key: &str| state["time"][key].as_u64();

@@ -27,6 +27,7 @@ impl OpenCode {
         {
             self.newest = Some(time.to_owned());
         }
+        self.read_again();
         let about = &event["properties"];
         let session = about["sessionID"].as_str().unwrap_or_default();
         let kind = event["type"].as_str().unwrap_or_default();
@@ -59,7 +60,7 @@ impl OpenCode {
     /// A session was made or changed.
     pub(super) fn session_told(&mut self, info: &Value) -> Vec<Meaning> {
         let Some(id) = info["id"].as_str() else { return Vec::new() };
-        self.parents.insert(id.to_owned(), info["parentID"].as_str().map(str::to_owned));
+        self.parents.set(id, info["parentID"].as_str().map(str::to_owned));
         if Some(id) == self.session.as_deref() {
             self.works_as(&info["agent"], &info["model"]["providerID"], &info["model"]["id"]);
         }
@@ -79,7 +80,9 @@ impl OpenCode {
     /// Makes a session the agent's own.
     pub(super) fn adopt(&mut self, session: &str) -> Meaning {
         self.session = Some(session.to_owned());
-        self.parents.entry(session.to_owned()).or_default();
+        if !self.parents.contains(session) {
+            self.parents.set(session, None);
+        }
         self.busy = false;
         self.error = None;
         self.prompt = None;
@@ -89,7 +92,7 @@ impl OpenCode {
     pub(super) fn message_told(&mut self, info: &Value) -> Vec<Meaning> {
         let (Some(id), Some(session)) = (info["id"].as_str(), info["sessionID"].as_str()) else { return Vec::new() };
         let role = if info["role"] == "user" { Role::User } else { Role::Assistant };
-        self.roles.insert(id.to_owned(), role);
+        self.roles.set(id, role);
         let mut meanings = Vec::new();
         if role == Role::User && self.is_next(session) {
             meanings.push(self.adopt(session));
@@ -141,7 +144,7 @@ impl OpenCode {
             "busy" => self.works(),
             "retry" => {
                 let mut meanings = self.works();
-                self.retrying = true;
+                self.retell = true;
                 meanings.push(Meaning::Retrying(fault::retry(status, at)));
                 meanings
             }
@@ -152,9 +155,9 @@ impl OpenCode {
 
     pub(super) fn works(&mut self) -> Vec<Meaning> {
         self.error = None;
-        let was_retrying = std::mem::take(&mut self.retrying);
+        let retell = std::mem::take(&mut self.retell);
         if std::mem::replace(&mut self.busy, true) {
-            return was_retrying.then_some(Meaning::Working { tool: None }).into_iter().collect();
+            return retell.then_some(Meaning::Working { tool: None }).into_iter().collect();
         }
         let prompt = self.prompt.as_mut().filter(|prompt| !prompt.ran);
         let text = prompt.and_then(|prompt| {
@@ -166,7 +169,7 @@ impl OpenCode {
 
     fn rests(&mut self) -> Vec<Meaning> {
         let was_busy = std::mem::take(&mut self.busy);
-        self.retrying = false;
+        self.retell = false;
         let error = self.error.take();
         if !was_busy && error.is_none() {
             self.check_prompt();
@@ -203,13 +206,12 @@ impl OpenCode {
         match self.whose(session) {
             Whose::Own | Whose::Child => {
                 self.asks.insert(id.to_owned(), session.to_owned());
-                self.reread.asked.insert(id.to_owned());
+                self.reread.asked.insert(id);
                 vec![Meaning::Ask(Box::new(answer::draft(asking, id, about)))]
             }
             Whose::Other => Vec::new(),
             Whose::Unknown => {
-                let call = deliver::get(&format!("session {session}"), self.path(&format!("/session/{session}")));
-                self.outbox.push(Say::Call(call));
+                self.read(format!("session {session}"));
                 self.unplaced.push((asking, about.clone()));
                 Vec::new()
             }
@@ -217,7 +219,7 @@ impl OpenCode {
     }
 
     fn settled(&mut self, request: &str) -> Option<Meaning> {
-        self.settled.insert(request.to_owned());
+        self.settled.insert(request);
         self.unplaced.retain(|(_, about)| about["id"].as_str() != Some(request));
         let was_open = self.asks.remove(request).is_some();
         was_open.then(|| Meaning::RequestGone { request: request.to_owned() })

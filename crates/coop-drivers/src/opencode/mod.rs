@@ -13,7 +13,7 @@ mod ids;
 mod reread;
 mod setup;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, Role, Screen, TurnOutcome};
 use serde_json::Value;
@@ -21,9 +21,10 @@ use serde_json::Value;
 use self::reread::Reread;
 use self::setup::{Begin, Program, Words};
 use crate::driver::{
-    Driver, Expected, Launch, Observation, Refusal, Runtime, Say, Setup, SetupError, Step, StopReply, View,
+    Driver, Expected, Heeds, Launch, Observation, Refusal, Runtime, Say, Setup, SetupError, Step, StopReply, View,
 };
-use crate::registry::Known;
+use crate::recent::Recent;
+use crate::registry::{Known, Login};
 use crate::rules::{Rules, rows};
 use crate::{Meaning, Reach, Signal, StartSource};
 
@@ -41,12 +42,12 @@ pub(crate) const KNOWN: Known = Known {
     name: "opencode",
     programs: &["opencode"],
     package: "opencode-ai",
-    tested: ("1.18.33", "1.18.33"),
+    tested: Some(("1.18.33", "1.18.33")),
     runtimes: &[Runtime::Pty, Runtime::Server],
     variables: &[setup::PASSWORD, setup::USERNAME, setup::CONFIG],
     asks_version: false,
     keys: &[],
-    logins: &[".local/share/opencode/auth.json"],
+    logins: &[Login { variable: "XDG_DATA_HOME", folder: ".local/share", file: "opencode/auth.json" }],
     rules: include_str!("../../rules/opencode.toml"),
     reads: |_| Vec::new(),
     new: |rules, launch| Box::new(OpenCode::new(rules, launch)),
@@ -70,18 +71,18 @@ pub(crate) struct OpenCode {
     /// Whether its terminal shows no conversation, and whether it has shown one.
     at_home: bool,
     shown: bool,
-    /// Whether the state was read since it was started.
+    /// Whether the state was read since it was started, or since nobody was there for long.
     known: bool,
     /// The conversation it is about.
     session: Option<String>,
     /// Conversations, and whose children they are.
-    parents: HashMap<String, Option<String>>,
+    parents: Recent<Option<String>>,
     /// The newest time that a name from the server had in it.
     newest: Option<String>,
     /// Whether a turn is under way.
     busy: bool,
-    /// Whether it said that it tries again.
-    retrying: bool,
+    /// Whether it has to be told once more that it works: it tried again, or nobody was there for long.
+    retell: bool,
     /// What was wrong since it last worked.
     error: Option<Value>,
     /// The newest message of the user.
@@ -92,14 +93,16 @@ pub(crate) struct OpenCode {
     /// What is asked: the session of each request.
     asks: HashMap<String, String>,
     /// What was settled; a list that is older may still have it.
-    settled: HashSet<String>,
+    settled: Recent,
     /// Asks of sessions that are not known yet.
     unplaced: Vec<(events::Asking, Value)>,
     /// Who wrote which message.
-    roles: HashMap<String, Role>,
+    roles: Recent<Role>,
     /// Parts of messages that were told already.
-    told: HashSet<String>,
+    told: Recent,
     reread: Reread,
+    /// The names of what could not be read.
+    again: Vec<String>,
     outbox: Vec<Say>,
 }
 
@@ -155,22 +158,23 @@ impl OpenCode {
             at_home: false,
             shown: false,
             known: false,
-            parents: session.iter().map(|id| (id.clone(), None)).collect(),
+            parents: Recent::default(),
             session,
             newest: None,
             busy: false,
-            retrying: false,
+            retell: false,
             error: None,
             prompt: None,
             agent: words.agent.clone(),
             model: words.model.clone(),
             words,
             asks: HashMap::new(),
-            settled: HashSet::new(),
+            settled: Recent::default(),
             unplaced: Vec::new(),
-            roles: HashMap::new(),
-            told: HashSet::new(),
+            roles: Recent::default(),
+            told: Recent::default(),
             reread: Reread::default(),
+            again: Vec::new(),
             outbox: Vec::new(),
         }
     }
@@ -233,7 +237,11 @@ impl OpenCode {
 
 impl Driver for OpenCode {
     fn capabilities(&self) -> &'static [Capability] {
-        &CAPABILITIES
+        if self.is_alone { &[] } else { &CAPABILITIES }
+    }
+
+    fn heeds(&self) -> Heeds {
+        Heeds { isolated: true, settings: true, ..Heeds::default() }
     }
 
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {
@@ -255,6 +263,12 @@ impl Driver for OpenCode {
             Observation::Link { up: false } => {
                 self.link = LinkState::Down;
                 Vec::new()
+            }
+            Observation::LinkLost => {
+                (self.known, self.retell) = (false, true);
+                self.asks.clear();
+                let detail = "opencode's server cannot be reached any more";
+                vec![Signal::new(EvidenceSource::Process, detail, Meaning::Lost)]
             }
             Observation::Screen(screen) => self.observe_screen(screen),
             // Its title has the name of the conversation and says nothing of its state.

@@ -1,8 +1,6 @@
 //! What is read when the stream of events begins, or begins again: the events in between are gone for good, and the
 //! server may be another process. What comes in by the stream meanwhile is newer than what was read.
 
-use std::collections::HashSet;
-
 use coop_api::TurnOutcome;
 use serde_json::Value;
 
@@ -10,6 +8,7 @@ use super::events::{Asking, ended, signals};
 use super::setup::Begin;
 use super::{LinkState, OpenCode, deliver};
 use crate::driver::Say;
+use crate::recent::Recent;
 use crate::{Meaning, Signal};
 
 /// How many sessions and messages are read.
@@ -28,7 +27,7 @@ pub(super) struct Reread {
     /// Whether the stream told the agent's status since.
     pub(super) heard: bool,
     /// What the stream said is asked since.
-    pub(super) asked: HashSet<String>,
+    pub(super) asked: Recent,
 }
 
 impl OpenCode {
@@ -36,31 +35,56 @@ impl OpenCode {
         let is_first = self.link == LinkState::Never;
         self.link = LinkState::Up;
         self.reread = Reread { count: self.reread.count + 1, ..Reread::default() };
+        self.again.clear();
         // What was said before the start is not told again.
-        let messages = self.session.as_ref().filter(|_| !is_first);
-        let messages = messages.map(|id| format!("/session/{id}/message?limit={MESSAGES}"));
-        if messages.is_none() {
+        if is_first || self.session.is_none() {
             self.reread.parts[4] = Some(Value::Null);
         }
-        let sessions = format!("/session?limit={SESSIONS}");
-        let paths =
-            [Some("/session/status"), Some("/permission"), Some("/question"), Some(&sessions), messages.as_deref()];
-        for (part, path) in PARTS.iter().zip(paths) {
-            let Some(path) = path else { continue };
-            let name = format!("{part} {}", self.reread.count);
-            let call = deliver::get(&name, self.path(path));
-            self.outbox.push(Say::Call(call));
+        let wanted: Vec<_> = PARTS.iter().zip(&self.reread.parts).filter(|(_, read)| read.is_none()).collect();
+        let names: Vec<_> = wanted.iter().map(|(part, _)| format!("{part} {}", self.reread.count)).collect();
+        for name in names {
+            self.read(name);
         }
         Vec::new()
+    }
+
+    /// Asks for what this name stands for.
+    pub(super) fn read(&mut self, name: String) {
+        let path = match name.split_once(' ') {
+            Some(("session", id)) => format!("/session/{id}"),
+            Some(("status", _)) => "/session/status".to_owned(),
+            Some(("permissions", _)) => "/permission".to_owned(),
+            Some(("questions", _)) => "/question".to_owned(),
+            Some(("sessions", _)) => format!("/session?limit={SESSIONS}"),
+            Some(("messages", _)) => {
+                format!("/session/{}/message?limit={MESSAGES}", self.session.as_deref().unwrap_or_default())
+            }
+            _ => return,
+        };
+        let call = deliver::get(&name, self.path(&path));
+        self.outbox.push(Say::Call(call));
+    }
+
+    /// Asks again for what could not be read. An event comes every few seconds, if only to say that the server is there.
+    pub(super) fn read_again(&mut self) {
+        for name in std::mem::take(&mut self.again) {
+            self.read(name);
+        }
     }
 
     pub(super) fn observe_reply(&mut self, name: &str, status: Option<u16>, body: &Value, _: u64) -> Vec<Signal> {
         let Some((what, of)) = name.split_once(' ') else { return Vec::new() };
         let is_good = status == Some(200);
+        // Who has no such thing does not have to be asked again; but its status every server has.
+        let is_missing = status == Some(404) && what != "status";
         match what {
             "session" if is_good => signals(name.to_owned(), self.session_told(body)),
-            "session" => {
+            "session" if is_missing => {
                 self.unplaced.retain(|(_, about)| about["sessionID"] != of);
+                Vec::new()
+            }
+            "session" => {
+                self.again.push(name.to_owned());
                 Vec::new()
             }
             "recheck" => {
@@ -72,6 +96,11 @@ impl OpenCode {
             _ => {
                 let part = PARTS.iter().position(|part| *part == what);
                 let Some(part) = part.filter(|_| of == self.reread.count.to_string()) else { return Vec::new() };
+                let fits = if what == "status" { body.is_object() } else { body.is_array() };
+                if !(is_good && fits || is_missing) {
+                    self.again.push(name.to_owned());
+                    return Vec::new();
+                }
                 self.reread.parts[part] = Some(if is_good { body.clone() } else { Value::Null });
                 if self.reread.parts.iter().all(Option::is_some) { self.take_in() } else { Vec::new() }
             }
@@ -81,10 +110,6 @@ impl OpenCode {
     fn take_in(&mut self) -> Vec<Signal> {
         let [status, permissions, questions, sessions, messages] =
             std::mem::take(&mut self.reread.parts).map(Option::unwrap_or_default);
-        // Without the status nothing is known; the stream will say what happens.
-        if !status.is_object() {
-            return Vec::new();
-        }
         let mut meanings = self.take_in_sessions(&sessions);
         meanings.extend(self.take_in_messages(&messages));
         let is_live = |session: &str| matches!(status[session]["type"].as_str(), Some("busy" | "retry"));
@@ -101,7 +126,7 @@ impl OpenCode {
             .collect();
         let is_listed = |id: &str| listed.iter().any(|(_, about)| about["id"] == id);
         let gone: Vec<_> =
-            self.asks.keys().filter(|id| !is_listed(id) && !self.reread.asked.contains(*id)).cloned().collect();
+            self.asks.keys().filter(|id| !is_listed(id) && !self.reread.asked.contains(id)).cloned().collect();
         for request in gone {
             self.asks.remove(&request);
             meanings.push(Meaning::RequestGone { request });

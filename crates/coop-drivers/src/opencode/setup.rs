@@ -5,6 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use crate::driver::{Launch, Link, Runtime, Setup, SetupError};
+use crate::options::merge;
 
 /// The variables with the password and the user of its server.
 pub(super) const PASSWORD: &str = "OPENCODE_SERVER_PASSWORD";
@@ -300,18 +301,6 @@ fn configuration(launch: &Launch) -> Result<Vec<(String, String)>, SetupError> {
         env.push((CONFIG.to_owned(), config.to_string()));
     }
     Ok(env)
-}
-
-/// Merges objects key by key; anything else is replaced.
-fn merge(into: &mut Value, from: &Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (key, value) in from {
-                merge(into.entry(key.clone()).or_insert(Value::Null), value);
-            }
-        }
-        (into, from) => *into = from.clone(),
-    }
 }
 
 #[cfg(test)]

@@ -7,13 +7,13 @@ use std::fmt::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use coop_api::{AgentState, Answer, Ask, OptionKind};
-use coop_drivers::{Known, Launch, Meaning, Observation, Reach, Runtime, Say, Step, View};
+use coop_api::{AgentState, Answer, Ask, OptionKind, TurnOutcome};
+use coop_drivers::{Known, Launch, Meaning, Observation, Reach, Runtime, Say, Signal, Step, View};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 
-use crate::mimic::{Mimic, Seen, ask};
+use crate::mimic::{Mimic, Seen, ask, says_no};
 use crate::screens::screen;
 
 static ALL: LazyLock<Vec<Recording>> = LazyLock::new(all);
@@ -119,6 +119,7 @@ fn label(seen: &Seen) -> String {
         }
         Seen::Hook { event, .. } => event.clone(),
         Seen::Log(line) => format!("{} {}", line["type"], line["payload"]["type"]).replace('"', ""),
+        Seen::LinkLost => "link lost".to_owned(),
         Seen::Link(up) => format!("link {}", if *up { "up" } else { "down" }),
         Seen::Screen(rows) => format!("a screen of {} rows", rows.len()),
         Seen::Title(_) | Seen::Sent(_) | Seen::Status(_) | Seen::Answered { .. } => String::new(),
@@ -306,7 +307,8 @@ fn could_allow(step: &Step, ask: &Ask) -> bool {
         Step::Type(keys) => {
             let rejects = |key: u8| {
                 let option = ask.options.iter().find(|option| option.id.as_bytes() == [key]);
-                option.is_some_and(|option| option.kind == OptionKind::Reject)
+                // By the words a person reads, not by what the driver makes of them.
+                option.is_some_and(|option| says_no(&option.label))
             };
             keys.iter().any(|&key| key.is_ascii_alphabetic() || key == b'\r' || key == b'\n' || !rejects(key))
         }
@@ -366,13 +368,14 @@ fn said(mimic: &mut Mimic) -> Vec<String> {
 fn after_a_break_of_the_link_everything_is_read_again_and_asked_once() {
     let mut mimic = mimic(Runtime::Pty, "codex");
     let tell = |mimic: &mut Mimic, message: Value| drop(mimic.see(&Seen::Control(message), 0));
-    for _ in 0..2 {
+    // At first all that are loaded, then the one that is known.
+    for reads in [2, 1] {
         mimic.see(&Seen::Link(true), 0);
         assert_eq!(said(&mut mimic), ["initialize"]);
         tell(&mut mimic, json!({ "id": "coop-hello", "result": {} }));
         assert_eq!(said(&mut mimic), ["initialized", "thread/loaded/list"]);
         tell(&mut mimic, json!({ "id": "coop-loaded", "result": { "data": ["title", "T"] } }));
-        assert_eq!(said(&mut mimic), ["thread/read", "thread/read"]);
+        assert_eq!(said(&mut mimic), vec!["thread/read"; reads]);
         let title = json!({ "id": "title", "ephemeral": true, "status": { "type": "idle" } });
         tell(&mut mimic, json!({ "id": "coop-read", "result": { "thread": title } }));
         let thread = json!({ "id": "T", "status": { "type": "active", "activeFlags": ["waitingOnApproval"] } });
@@ -387,4 +390,199 @@ fn after_a_break_of_the_link_everything_is_read_again_and_asked_once() {
         mimic.see(&Seen::Link(false), 0);
         assert_eq!((mimic.asks().len(), mimic.describe().as_str()), (0, "working"));
     }
+}
+
+/// Returns a driver in the terminal that has one conversation, `T`, with a turn under way.
+fn in_turn() -> Mimic {
+    let mut mimic = mimic(Runtime::Pty, "codex");
+    mimic.see(&Seen::Link(true), 0);
+    mimic.see(&Seen::Control(json!({ "id": "coop-hello", "result": {} })), 0);
+    let thread = json!({ "id": "T", "status": { "type": "idle" } });
+    mimic.see(&Seen::Control(json!({ "method": "thread/started", "params": { "thread": thread } })), 0);
+    let began = json!({ "method": "turn/started", "params": { "threadId": "T", "turn": { "id": "U" } } });
+    mimic.see(&Seen::Control(began), 0);
+    said(&mut mimic);
+    mimic
+}
+
+/// On a busy machine a short turn was over before the server counted coop among those who hear of it.
+#[test]
+fn a_turn_that_was_over_before_coop_had_joined_is_read() {
+    let mut mimic = mimic(Runtime::Pty, "codex");
+    mimic.see(&Seen::Link(true), 0);
+    mimic.see(&Seen::Control(json!({ "id": "coop-hello", "result": {} })), 0);
+    let thread = json!({ "id": "T", "status": { "type": "idle" } });
+    mimic.see(&Seen::Control(json!({ "method": "thread/started", "params": { "thread": thread } })), 0);
+    said(&mut mimic);
+    status(&mut mimic, "T", "active");
+    status(&mut mimic, "T", "idle");
+    assert_eq!(
+        (said(&mut mimic), mimic.describe().as_str()),
+        (vec!["thread/resume".into(), "thread/read".into()], "working")
+    );
+    let items = json!([
+        { "type": "userMessage", "id": "1", "content": [{ "type": "text", "text": "x" }] },
+        { "type": "agentMessage", "id": "2", "text": "hello" },
+    ]);
+    let turns = json!([{ "id": "old", "items": [], "status": "completed" }, { "id": "U", "items": items, "status": "interrupted" }]);
+    let thread = json!({ "id": "T", "status": { "type": "idle" }, "turns": turns });
+    let missed = json!({ "id": "coop-missed", "result": { "thread": thread } });
+    let told = mimic.see(&Seen::Control(missed.clone()), 0);
+    let began = told.iter().find_map(|signal| match &signal.meaning {
+        Meaning::TurnBegan { prompt } => prompt.as_deref(),
+        _ => None,
+    });
+    let messages = told.iter().filter(|signal| matches!(signal.meaning, Meaning::Said(_))).count();
+    let ended = told.last().is_some_and(|signal| signal.meaning == Meaning::Idle(TurnOutcome::Interrupted));
+    assert_eq!((began, messages, ended), (Some("x"), 2, true), "{told:?}");
+    assert_eq!((mimic.see(&Seen::Control(missed), 0).len(), mimic.describe().as_str()), (0, "idle"));
+    // A server that cannot say leaves what is known.
+    status(&mut mimic, "T", "active");
+    status(&mut mimic, "T", "idle");
+    mimic.see(&Seen::Control(json!({ "id": "coop-missed", "error": { "message": "no" } })), 0);
+    assert_eq!(mimic.describe(), "idle");
+}
+
+/// It was opened, as one of any conversation, and stayed open: its end was heard only of the person's own.
+#[test]
+fn what_a_sub_agent_asks_ends_too() {
+    let mut mimic = in_turn();
+    let params = json!({ "threadId": "child", "turnId": "V", "command": "ls" });
+    let request = json!({ "id": 3, "method": "item/commandExecution/requestApproval", "params": params });
+    mimic.see(&Seen::Control(request), 0);
+    assert_eq!(mimic.asks().len(), 1);
+    let params = json!({ "threadId": "child", "requestId": 3 });
+    mimic.see(&Seen::Control(json!({ "method": "serverRequest/resolved", "params": params })), 0);
+    assert_eq!((mimic.asks().len(), mimic.describe().as_str()), (0, "working"));
+}
+
+/// It was `starting` for ever: the first message was refused, and nothing else was going to be heard.
+#[test]
+fn a_first_message_that_is_refused_leaves_it_blocked() {
+    let mut mimic = mimic(Runtime::Pipe, "codex fix");
+    mimic.see(&Seen::Control(json!({ "id": "coop-hello", "result": {} })), 0);
+    let thread = json!({ "id": "T", "status": { "type": "idle" } });
+    mimic.see(&Seen::Control(json!({ "id": "coop-thread", "result": { "thread": thread } })), 0);
+    assert_eq!(said(&mut mimic), ["initialized", "thread/start", "turn/start"]);
+    assert_eq!(mimic.describe(), "starting");
+    let error = json!({ "code": -32600, "message": "no such model" });
+    mimic.see(&Seen::Control(json!({ "id": "coop-turn", "error": error })), 0);
+    assert_eq!(mimic.describe(), "blocked: request None no such model");
+    // The next one is taken, and the end of its turn counts.
+    let began = json!({ "method": "turn/started", "params": { "threadId": "T", "turn": { "id": "U" } } });
+    mimic.see(&Seen::Control(began), 0);
+    let ended = json!({ "method": "turn/completed", "params": { "threadId": "T", "turn": { "status": "completed" } } });
+    mimic.see(&Seen::Control(ended), 0);
+    assert_eq!(mimic.describe(), "idle");
+}
+
+fn status(mimic: &mut Mimic, thread: &str, status: &str) {
+    let params = json!({ "threadId": thread, "status": { "type": status } });
+    mimic.see(&Seen::Control(json!({ "method": "thread/status/changed", "params": params })), 0);
+}
+
+fn read(mimic: &mut Mimic, request: &str, thread: &str, status: &str) -> Vec<Signal> {
+    let thread = json!({ "id": thread, "status": { "type": status } });
+    mimic.see(&Seen::Control(json!({ "id": request, "result": { "thread": thread } })), 0)
+}
+
+fn conversation(signals: &[Signal]) -> Option<&str> {
+    signals.iter().find_map(|signal| match &signal.meaning {
+        Meaning::Session { id, .. } => Some(id.as_str()),
+        _ => None,
+    })
+}
+
+/// Whichever conversation was read last was the person's: the one they had left came back with its next sign of life.
+#[test]
+fn the_person_is_in_the_conversation_they_began_last() {
+    let mut mimic = in_turn();
+    let thread = json!({ "id": "new", "status": { "type": "idle" } });
+    let began = json!({ "method": "thread/started", "params": { "thread": thread } });
+    assert_eq!(conversation(&mimic.see(&Seen::Control(began), 0)), Some("new"));
+    assert_eq!(mimic.describe(), "idle");
+    // The turn in the old one goes on, asks, and ends.
+    status(&mut mimic, "T", "active");
+    status(&mut mimic, "T", "idle");
+    assert_eq!((said(&mut mimic), mimic.describe().as_str()), (Vec::new(), "idle"));
+    // Both are still loaded when the link comes up anew.
+    mimic.see(&Seen::Link(false), 0);
+    mimic.see(&Seen::Link(true), 0);
+    mimic.see(&Seen::Control(json!({ "id": "coop-hello", "result": {} })), 0);
+    said(&mut mimic);
+    mimic.see(&Seen::Control(json!({ "id": "coop-loaded", "result": { "data": ["T", "new"] } })), 0);
+    assert_eq!(said(&mut mimic), ["thread/read"]);
+    assert_eq!(conversation(&read(&mut mimic, "coop-read", "T", "active")), None);
+    read(&mut mimic, "coop-read", "new", "idle");
+    assert_eq!(mimic.describe(), "idle");
+}
+
+/// Codex was seen to tell nothing of `/resume` but the turns that follow.
+#[test]
+fn the_person_may_go_on_with_an_earlier_conversation() {
+    let mut mimic = in_turn();
+    status(&mut mimic, "earlier", "active");
+    assert_eq!(said(&mut mimic), [""; 0], "the person is here, in a turn");
+    let ended = json!({ "method": "turn/completed", "params": { "threadId": "T", "turn": { "status": "completed" } } });
+    mimic.see(&Seen::Control(ended), 0);
+    status(&mut mimic, "earlier", "idle");
+    assert_eq!(said(&mut mimic), [""; 0], "that is no turn that begins");
+    status(&mut mimic, "earlier", "active");
+    assert_eq!(said(&mut mimic), ["thread/read"]);
+    assert_eq!(conversation(&read(&mut mimic, "coop-moved", "earlier", "active")), Some("earlier"));
+    assert_eq!(mimic.describe(), "working");
+}
+
+/// Of several that are loaded when coop connects, the newest is the person's.
+#[test]
+fn the_newest_conversation_is_read_first() {
+    let mut mimic = mimic(Runtime::Pty, "codex");
+    mimic.see(&Seen::Link(true), 0);
+    mimic.see(&Seen::Control(json!({ "id": "coop-hello", "result": {} })), 0);
+    said(&mut mimic);
+    mimic.see(&Seen::Control(json!({ "id": "coop-loaded", "result": { "data": ["01", "03", "02"] } })), 0);
+    let asked = mimic.driver.say().into_iter().filter_map(|say| match say {
+        Say::Message(message) => message["params"]["threadId"].as_str().map(str::to_owned),
+        _ => None,
+    });
+    assert_eq!(asked.collect::<Vec<_>>(), ["03", "02", "01"]);
+    assert_eq!(conversation(&read(&mut mimic, "coop-read", "03", "idle")), Some("03"));
+    assert_eq!(conversation(&read(&mut mimic, "coop-read", "02", "active")), None);
+    assert_eq!(mimic.describe(), "idle");
+}
+
+/// Its server died, its interface lived on, and it was `working` for ever. The interface was seen to show a spinner in its
+/// title as long as it looks for its server.
+#[test]
+fn what_codex_does_is_not_known_once_its_server_is_gone_for_long() {
+    let mut mimic = in_turn();
+    mimic.see(&Seen::Link(false), 0);
+    assert_eq!(mimic.describe(), "working", "it may be back in a moment");
+    mimic.see(&Seen::LinkLost, 0);
+    assert_eq!(mimic.describe(), "unknown");
+    mimic.see(&Seen::Title("⠙ project".into()), 0);
+    mimic.see(&Seen::Screen(vec!["• Reconnecting to server… (25s)".into(), "› Ask Codex".into()]), 0);
+    assert_eq!(mimic.describe(), "unknown");
+
+    mimic.see(&Seen::Link(true), 0);
+    mimic.see(&Seen::Control(json!({ "id": "coop-hello", "result": {} })), 0);
+    mimic.see(&Seen::Control(json!({ "id": "coop-loaded", "result": { "data": ["T"] } })), 0);
+    read(&mut mimic, "coop-read", "T", "idle");
+    assert_eq!(mimic.describe(), "idle");
+}
+
+/// Without a server the prompt is on the screen also while it works: after the grace it was said to be idle.
+#[test]
+fn a_prompt_below_a_title_that_shows_work_is_no_sign_of_quiet() {
+    let codex = Known::by_name("codex").expect("a known agent");
+    let launch = Launch { command: vec!["codex".into()], version: None, ..Launch::default() };
+    let mut mimic = Mimic::of((codex.new)(codex.rules().expect("the rules"), &launch));
+    let working = ALL.iter().find(|recording| recording.name == "B05_working.txt").expect("a recording");
+    let rows = Seen::Screen(working.text.lines().map(str::to_owned).collect());
+    let meanings = |signals: Vec<Signal>| signals.iter().map(|signal| signal.meaning.name()).collect::<Vec<_>>();
+    assert_eq!(meanings(mimic.see(&rows, 0)), ["quiet"]);
+    mimic.see(&Seen::Title("⠙ project".into()), 0);
+    assert_eq!(meanings(mimic.see(&rows, 0)), ["working"]);
+    mimic.see(&Seen::Title("project".into()), 0);
+    assert_eq!(meanings(mimic.see(&rows, 0)), ["quiet"]);
 }

@@ -66,7 +66,9 @@ fn ends(seen: &Seen) -> Option<bool> {
             (Some("result"), _) | (Some("control_response"), _) => Some(true),
             _ => None,
         },
-        Seen::Screen(_) | Seen::Title(_) | Seen::Link(_) | Seen::Sent(_) | Seen::Answered { .. } => None,
+        Seen::Screen(_) | Seen::Title(_) | Seen::Link(_) | Seen::LinkLost | Seen::Sent(_) | Seen::Answered { .. } => {
+            None
+        }
     }
 }
 

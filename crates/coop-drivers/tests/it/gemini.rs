@@ -4,13 +4,13 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use coop_api::{AgentState, Answer, OptionKind};
+use coop_api::{AgentState, Answer};
 use coop_drivers::{Expected, Known, Launch, OnScreen, Rules, Runtime, Step, View};
 use proptest::prelude::*;
 use proptest::sample::{Index, subsequence};
 use serde_json::Value;
 
-use crate::mimic::{Mimic, SESSION, Seen};
+use crate::mimic::{Mimic, SESSION, Seen, says_no};
 use crate::recordings::{Recording, dialog, read, story};
 use crate::screens::screen;
 
@@ -121,7 +121,8 @@ fn denials(rows: &[String]) -> Vec<(Vec<Step>, Vec<String>)> {
     let view = View { runtime: Runtime::Pty, screen: &screen };
     let mut found = Vec::new();
     for (ask, reach) in mimic.asks() {
-        let rejecting: Vec<_> = ask.options.iter().filter(|option| option.kind == OptionKind::Reject).collect();
+        // By the words a person reads, not by what the driver makes of them.
+        let rejecting: Vec<_> = ask.options.iter().filter(|option| says_no(&option.label)).collect();
         for answer in [r#"{"accept":false}"#, r#"{"accept":false,"text":"yes, do it"}"#] {
             let answer: Answer = serde_json::from_str(answer).expect("an answer");
             if let Ok(steps) = mimic.driver.answer(ask, reach, &answer, &view) {
@@ -160,9 +161,13 @@ fn is_sign_of_idleness(seen: &Seen) -> bool {
         Seen::Hook { event, .. } => event == "AfterAgent" || event == "SessionStart",
         Seen::Log(line) => line["type"].is_string() || line["sessionId"].is_string(),
         Seen::Screen(_) => true,
-        Seen::Title(_) | Seen::Status(_) | Seen::Control(_) | Seen::Link(_) | Seen::Sent(_) | Seen::Answered { .. } => {
-            false
-        }
+        Seen::Title(_)
+        | Seen::Status(_)
+        | Seen::Control(_)
+        | Seen::Link(_)
+        | Seen::LinkLost
+        | Seen::Sent(_)
+        | Seen::Answered { .. } => false,
     }
 }
 

@@ -32,6 +32,8 @@ pub(crate) enum Seen {
     Control(Value),
     /// The link to its server came up, or is down.
     Link(bool),
+    /// It has been down for long.
+    LinkLost,
     Screen(Vec<String>),
     Title(String),
     /// A message of ours is out.
@@ -101,6 +103,7 @@ impl Mimic {
             Seen::Status(file) => self.driver.observe(&Observation::StatusFile(file), at),
             Seen::Control(message) => self.driver.observe(&Observation::Control(message), at),
             Seen::Sent(message) => self.driver.observe(&Observation::Sent(message), at),
+            Seen::LinkLost => self.driver.observe(&Observation::LinkLost, at),
             Seen::Link(up) => self.driver.observe(&Observation::Link { up: *up }, at),
             Seen::Screen(rows) => {
                 let screen: Screen = screen(rows.iter().map(String::as_str));
@@ -148,7 +151,7 @@ impl Mimic {
                     self.hear(&Signal::new(EvidenceSource::Hook, "Stop, and it may", idle));
                 }
             }
-            Meaning::TurnBegan { .. } | Meaning::Idle(_) | Meaning::Blocked(_) => {
+            Meaning::TurnBegan { .. } | Meaning::Idle(_) | Meaning::Blocked(_) | Meaning::Lost => {
                 self.open.clear();
                 self.arbiter.hear(signal, self.now);
             }
@@ -236,4 +239,10 @@ fn evidence(signal: &Signal) -> Evidence {
 #[expect(clippy::disallowed_methods, reason = "an instant cannot be made any other way")]
 fn any_time() -> Instant {
     Instant::now()
+}
+
+/// Tells whether the words of an option refuse.
+pub(crate) fn says_no(label: &str) -> bool {
+    let first = label.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+    matches!(first, "No" | "Don" | "Cancel" | "Reject" | "Decline" | "Deny")
 }

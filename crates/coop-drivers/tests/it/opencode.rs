@@ -289,6 +289,34 @@ fn what_is_asked_is_read_again_when_the_stream_comes_back() {
     assert_eq!(mimic.describe(), "permission ask-2: echo hi");
 }
 
+/// A server that cannot answer yet takes nothing back, and is asked again with the next event.
+#[test]
+fn what_could_not_be_read_is_read_again() {
+    let mut mimic = ready();
+    let recording = by_name("A5_serve_events.jsonl");
+    let end = recording.lines().position(|text| text.contains("\"permission.asked\"")).expect("an ask") + 1;
+    for (at, event) in recording.lines().take(end).filter_map(event) {
+        mimic.observe(&Observation::Control(&event), at);
+    }
+    mimic.driver.say();
+    let listed = json!([event(recording.lines().nth(end - 1).expect("it")).expect("an event").1["properties"]]);
+    mimic.observe(&Observation::Link { up: true }, 0);
+    for status in [None, Some(503), Some(200)] {
+        for say in mimic.driver.say() {
+            let Say::Call(Call { name, .. }) = say else { panic!("{say:?}") };
+            // With 200 too: a text is no list.
+            mimic.observe(&Observation::Reply { name: &name, status, body: &json!("starting") }, 0);
+        }
+        assert_eq!(mimic.describe(), "permission ask-1: echo hi");
+        assert_eq!(mimic.driver.say(), [], "there is no use in asking at once");
+        see(&mut mimic, &json!({ "type": "server.heartbeat", "properties": {} }));
+    }
+    answer_reads(&mut mimic, &json!({ SESSION: { "type": "busy" } }), &listed, &json!([]));
+    assert_eq!(mimic.describe(), "permission ask-1: echo hi");
+    see(&mut mimic, &json!({ "type": "server.heartbeat", "properties": {} }));
+    assert_eq!(mimic.driver.say(), [], "all was read");
+}
+
 /// The race: a message right after the end of a turn that failed is kept, and no turn begins with it.
 #[test]
 fn a_message_that_was_kept_and_not_run_is_sent_once_more_under_the_same_name() {
@@ -421,3 +449,27 @@ proptest! {
 
 static EVENTS: LazyLock<Vec<(u64, Value)>> =
     LazyLock::new(|| ALL.iter().flat_map(|(_, text)| text.lines().filter_map(event)).collect());
+
+/// It was `working` for as long as its server was gone, and that may have been for ever.
+#[test]
+fn what_a_server_said_that_is_gone_for_long_is_not_known_any_more() {
+    let busy = json!({ SESSION: { "type": "busy" } });
+    for (status, then) in [(&busy, "working"), (&json!({}), "idle")] {
+        let mut mimic = ready();
+        let recording = by_name("A5_serve_events.jsonl");
+        let works = |text: &str| text.contains("\"session.status\"") && text.contains("\"busy\"");
+        let end = recording.lines().position(works).expect("work") + 1;
+        for (at, event) in recording.lines().take(end).filter_map(event) {
+            mimic.observe(&Observation::Control(&event), at);
+        }
+        assert_eq!(mimic.describe(), "working");
+        mimic.observe(&Observation::Link { up: false }, 0);
+        assert_eq!(mimic.describe(), "working", "it may be back in a moment");
+        mimic.observe(&Observation::LinkLost, 0);
+        assert_eq!(mimic.describe(), "unknown");
+        mimic.driver.say();
+        mimic.observe(&Observation::Link { up: true }, 0);
+        answer_reads(&mut mimic, status, &json!([]), &json!([]));
+        assert_eq!(mimic.describe(), then);
+    }
+}

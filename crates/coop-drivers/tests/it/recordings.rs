@@ -128,6 +128,7 @@ fn label(seen: &Seen) -> String {
             .chain([block(&line["message"])])
             .collect(),
         Seen::Status(file) => vec!["status".into(), file["status"].as_str().unwrap_or_default().to_owned()],
+        Seen::LinkLost => vec!["link lost".to_owned()],
         Seen::Link(up) => vec![format!("link {}", if *up { "up" } else { "down" })],
         Seen::Screen(rows) => vec![format!("a screen of {} rows", rows.len())],
         Seen::Title(title) => vec!["title".into(), clip(title)],

@@ -57,6 +57,20 @@ fn a_turn_is_over_when_all_hooks_have_let_it_end() {
     assert_eq!(mimic.describe(), "idle");
 }
 
+/// The file may be read late: all that it told was older than the hooks, and a hook of the user's own sent the agent back.
+#[test]
+fn a_file_that_is_read_late_still_tells_the_end() {
+    let mut mimic = Mimic::ready();
+    mimic.see(&hook("SessionStart", json!({ "source": "startup", "session_id": SESSION })), 1_000);
+    mimic.see(&hook("UserPromptSubmit", json!({ "prompt": "go" })), 10_000);
+    mimic.see(&status("busy", 9_990), 15_000);
+    mimic.see(&hook("Stop", json!({})), 20_000);
+    assert_eq!(mimic.describe(), "working");
+    mimic.see(&hook("Stop", json!({ "stop_hook_active": true })), 30_000);
+    assert_eq!(outcome(&mimic.see(&status("idle", 31_000), 31_000)), Some(TurnOutcome::Completed));
+    assert_eq!(mimic.describe(), "idle");
+}
+
 #[test]
 fn an_old_idleness_does_not_take_back_a_new_ask() {
     let mut mimic = working();

@@ -388,7 +388,7 @@ mod tests {
             |id: &str, why: &str| resolution(json!({ "type": "option", "chosenOptionId": id, "rationale": why }));
         assert!(matches!(decisions.resolve(&first, &pick("c", "")), Err(Refused::Invalid(_))));
         assert_eq!(decisions.resolve(&first, &pick("b", "")), Ok(Step::Noted));
-        assert_eq!(decisions.pending(), [second.clone()]);
+        assert_eq!(decisions.pending(), std::slice::from_ref(&second));
         let told = given(decisions.resolve(&second, &pick(ANSWER, "because")));
         let picked = QuestionAnswer { option: Some(2), ..QuestionAnswer::default() };
         let said = QuestionAnswer { text: Some("because".into()), ..QuestionAnswer::default() };

@@ -189,8 +189,11 @@ impl Agent {
         if let (Observation::Reply { name, status, .. }, Some(performance)) = (seen, &mut self.performance) {
             performance.replied(name, *status);
         }
-        let signals = self.driver.observe(seen, now.millis());
         let mut effects = Vec::new();
+        if matches!(seen, Observation::Link { .. }) {
+            self.link_changed(now, &mut effects);
+        }
+        let signals = self.driver.observe(seen, now.millis());
         for signal in &signals {
             match (&signal.meaning, seen) {
                 // A long conversation that is resumed counts, but it is not told again.
@@ -297,6 +300,7 @@ impl Agent {
                 self.end_turn(TurnOutcome::Failed, now, effects);
                 self.withdraw_all("the agent gave up", effects);
             }
+            Meaning::Lost => self.withdraw_all("the agent cannot be reached", effects),
             Meaning::Retrying(report) => record(EventBody::Fault(report.clone())),
             Meaning::Said(message) => {
                 if message.role == Role::Assistant && message.subagent.is_none() {
@@ -386,10 +390,13 @@ impl Agent {
             Meaning::Working { .. } if is_strong => vec![Command],
             // It asks nothing any more.
             Meaning::Idle(_) | Meaning::Blocked(_) => vec![Idle, AskGone],
-            Meaning::AskGone { .. } => vec![AskGone],
-            Meaning::Replied { request, .. } => vec![Expected::Reply(request.clone())],
             // What settles another ask proves nothing of this one.
+            Meaning::AskGone { about } if performance.is_about(about.as_ref(), signal.source) => vec![AskGone],
             Meaning::RequestGone { request } if performance.answers(request) => vec![AskGone],
+            Meaning::Replied { request, error: Some(_) } if performance.has_sent(request) => {
+                return performance.refuse(Proof::of(signal));
+            }
+            Meaning::Replied { request, .. } => vec![Expected::Reply(request.clone())],
             _ => return,
         };
         performance.prove(&proves, Proof::of(signal));

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 
 mod hooked;
+mod linked;
 
 const RULE: &str = "────────────────────────────────────────";
 
@@ -19,8 +20,12 @@ fn after(now: &Now, time: Duration) -> Now {
 }
 
 fn launched(launch: &Launch, now: &Now) -> Agent {
-    let claude = Known::by_name("claude").expect("a known agent");
-    let driver = (claude.new)(claude.rules().expect("rules"), launch);
+    known("claude", launch, now)
+}
+
+fn known(name: &str, launch: &Launch, now: &Now) -> Agent {
+    let known = Known::by_name(name).expect("a known agent");
+    let driver = (known.new)(known.rules().expect("rules"), launch);
     Agent::new(driver, launch.runtime, Duration::ZERO, StopConfig::default(), None, now)
 }
 

@@ -25,6 +25,9 @@ use super::{News, Pauses};
 /// so all that were asked for are waited for.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// How long a server may take for an answer: it works on what it was told after it has answered.
+const CALL_LIMIT: Duration = Duration::from_secs(30);
+
 /// Where the agent's server is.
 #[derive(Clone)]
 pub(super) struct Server {
@@ -41,11 +44,13 @@ pub(super) async fn keep(server: Server, mut said: mpsc::Receiver<Say>, tell: mp
             heard = &mut listening => {
                 let Some(was_up) = heard else { return };
                 if was_up {
-                    pauses = Pauses::new();
+                    pauses = Pauses::broke();
                 }
                 let (server, tell) = (server.clone(), tell.clone());
                 // What is said meanwhile waits; it would reach nobody.
-                pauses.wait().await;
+                if pauses.wait(&tell).await.is_none() {
+                    return;
+                }
                 listening.set(listen(server, tell));
             }
             what = said.recv() => match what {
@@ -104,7 +109,8 @@ async fn answer(server: Server, call: Call, tell: mpsc::Sender<News>) {
         let body = response.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
         io::Result::Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
     };
-    let (status, body) = match reply.await {
+    let reply = tokio::time::timeout(CALL_LIMIT, reply).await.unwrap_or_else(|late| Err(late.into()));
+    let (status, body) = match reply {
         Ok((status, body)) => (Some(status), body),
         Err(error) => {
             tracing::warn!(%error, call = call.name, "the agent's server cannot be reached");

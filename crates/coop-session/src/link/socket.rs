@@ -16,20 +16,23 @@ pub(super) async fn keep(path: String, mut said: mpsc::Receiver<Say>, tell: mpsc
     let mut pauses = Pauses::new();
     loop {
         if let Ok(stream) = UnixStream::connect(&path).await {
-            pauses = Pauses::new();
-            if use_up(stream, &mut said, &tell).await.is_none() {
-                return;
+            match use_up(stream, &mut said, &tell).await {
+                None => return,
+                Some(true) => pauses = Pauses::broke(),
+                Some(false) => {}
             }
         }
-        pauses.wait().await;
+        if pauses.wait(&tell).await.is_none() {
+            return;
+        }
     }
 }
 
-/// Carries messages until the link breaks. Returns nothing once nobody wants it any more.
-async fn use_up(stream: UnixStream, said: &mut mpsc::Receiver<Say>, tell: &mpsc::Sender<News>) -> Option<()> {
+/// Carries messages until the link breaks. Returns whether there was one; nothing once nobody wants it any more.
+async fn use_up(stream: UnixStream, said: &mut mpsc::Receiver<Say>, tell: &mpsc::Sender<News>) -> Option<bool> {
     let config = WebSocketConfig::default().max_message_size(Some(MAX_MESSAGE)).max_frame_size(Some(MAX_MESSAGE));
     let opened = tokio_tungstenite::client_async_with_config("ws://localhost/", stream, Some(config)).await;
-    let Ok((mut socket, _)) = opened else { return Some(()) };
+    let Ok((mut socket, _)) = opened else { return Some(false) };
     tell.send(News::Up).await.ok()?;
     loop {
         let broken = tokio::select! {
@@ -53,7 +56,7 @@ async fn use_up(stream: UnixStream, said: &mut mpsc::Receiver<Say>, tell: &mpsc:
             },
         };
         if broken {
-            return tell.send(News::Down).await.ok();
+            return tell.send(News::Down).await.ok().map(|()| true);
         }
     }
 }

@@ -26,6 +26,8 @@ struct Interface {
     typed: Vec<u8>,
     history: Vec<String>,
     folder: String,
+    /// How a conversation begins.
+    settings: Value,
 }
 
 pub(crate) async fn run(args: &Args) -> anyhow::Result<i32> {
@@ -43,8 +45,16 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<i32> {
         (None, None) => anyhow::bail!("there is no server"),
     };
     let folder = args.settings["cwd"].as_str().and_then(|cwd| cwd.rsplit('/').next()).unwrap_or_default().to_owned();
-    let mut interface =
-        Interface { to, thread: None, turn: None, asked: None, typed: Vec::new(), history: Vec::new(), folder };
+    let mut interface = Interface {
+        to,
+        thread: None,
+        turn: None,
+        asked: None,
+        typed: Vec::new(),
+        history: Vec::new(),
+        folder,
+        settings: args.settings.clone(),
+    };
     let mut begin = args.settings.clone();
     let method = match &args.resume {
         Some(id) => {
@@ -93,6 +103,10 @@ impl Interface {
                     (Some(_), None) => {}
                 }
             }
+            (None, Some("new")) => {
+                self.thread = message["result"]["thread"]["id"].as_str().map(str::to_owned);
+                self.history.clear();
+            }
             (Some("turn/started"), _) => self.turn = params["turn"]["id"].as_str().map(str::to_owned),
             (Some("turn/completed"), _) => (self.turn, self.asked) = (None, None),
             (Some("item/completed"), _) => {
@@ -126,7 +140,10 @@ impl Interface {
             }
             (b'\r', None) if !self.typed.is_empty() => {
                 let text = String::from_utf8_lossy(&std::mem::take(&mut self.typed)).into_owned();
-                self.begin_turn(&text)?;
+                match text.as_str() {
+                    "/new" => self.tell("new", "thread/start", self.settings.clone())?,
+                    text => self.begin_turn(text)?,
+                }
             }
             (b'\r' | 0x1b, _) => {}
             (key, _) => self.typed.push(key),

@@ -4,13 +4,14 @@
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 use std::{env, fs, thread};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::driven::{Agent, Model};
+use crate::driven::{Agent, Model, print_case};
 use crate::tool::{COOP, LIMIT, Sidecar, request};
 
 const KEY: &str = "sk-dummy-key-for-a-model-on-loopback";
@@ -129,12 +130,20 @@ impl World {
         Agent::of(sidecar, self.path("work"), None)
     }
 
-    /// Returns what the model was asked so far.
-    fn model_was_asked(&self) -> Value {
-        let url = &self.model.as_ref().expect("a model").url;
-        let address = url.strip_prefix("http://").expect("an address");
-        let stream = std::net::TcpStream::connect(address).expect("it listens");
-        request(stream, "GET", "/coop/requests", "", "").1
+    /// Makes the conversations of Gemini older: it names their files by the minute, and begins one anew when it is loaded
+    /// in the minute it is from.
+    fn make_old(&self) {
+        let projects = fs::read_dir(self.path("home/.gemini/tmp")).expect("a folder").flatten();
+        let chats = projects.filter_map(|project| fs::read_dir(project.path().join("chats")).ok()).flatten().flatten();
+        let mut count = 0;
+        for chat in chats {
+            let name = chat.file_name().into_string().expect("UTF-8");
+            let (_, id) = name.rsplit_once('-').expect("a time and an id");
+            fs::rename(chat.path(), chat.path().with_file_name(format!("session-2020-01-01T00-00-{id}")))
+                .expect("renamed");
+            count += 1;
+        }
+        assert!(count > 0, "there is no conversation");
     }
 
     /// Waits until no process is left that has this home.
@@ -147,9 +156,8 @@ impl World {
         }
     }
 
-    #[expect(clippy::print_stdout, reason = "a table is made of it")]
     fn told(&self, case: &str, what: &str) {
-        println!("CASE\t{}\tacp\t{case}\t{what}", self.which.name());
+        print_case(self.which.name(), "acp", case, what);
     }
 
     /// Tells how long it took from the cause to what is expected.
@@ -251,6 +259,9 @@ fn the_whole_list_over_acp() {
         let since = Instant::now();
         agent.nudge("five [[err:529x1]]");
         agent.state("idle");
+        let is_it = |asked: &&Value| asked["text"].as_str().is_some_and(|text| text.contains("five [[err:529x1]]"));
+        let asked = world.model.as_ref().map(|model| model.asked().iter().filter(is_it).count());
+        assert!(asked.is_none_or(|times| times >= 2), "the model did not fail: {asked:?}");
         world.case("API error and recovery", since);
 
         let since = Instant::now();
@@ -286,7 +297,7 @@ fn an_earlier_conversation_goes_on() {
             first.state("exited");
             first.sidecar.wait();
             if matches!(which, Which::Gemini(_)) {
-                next_minute();
+                world.make_old();
             }
 
             let since = Instant::now();
@@ -299,20 +310,14 @@ fn an_earlier_conversation_goes_on() {
             let said = second.event("a message", |body| body["kind"] == "message");
             assert_eq!(said["text"], "what was it? [[text:a fox]]", "the past is not told again");
             second.state("idle");
-            if world.model.is_some() {
-                let asked = world.model_was_asked();
+            if let Some(model) = &world.model {
+                let asked = model.asked();
                 let is_last = |asked: &&Value| asked["text"].as_str().is_some_and(|text| text.contains("what was it?"));
-                let last = asked.as_array().into_iter().flatten().rfind(is_last).expect("it was asked");
+                let last = asked.iter().rfind(is_last).expect("it was asked");
                 assert!(last["messages"].as_u64() >= Some(3), "the model was not told of the past: {last}");
             }
         }
     }
-}
-
-/// Gemini names the file of a conversation by the minute, and begins it anew when it is loaded in the minute it is from.
-fn next_minute() {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("it is later");
-    thread::sleep(Duration::from_secs(60 - now.as_secs() % 60 + 1));
 }
 
 #[test]
@@ -352,9 +357,8 @@ fn messages_of_any_size_arrive_once_and_whole() {
             }
             // The model was asked with each.
             Which::Gemini(_) | Which::OpenCode(_) => {
-                let asked = world.model_was_asked();
-                let texts: Vec<_> =
-                    asked.as_array().into_iter().flatten().filter_map(|asked| asked["text"].as_str()).collect();
+                let asked = world.model.as_ref().expect("a model").asked();
+                let texts: Vec<_> = asked.iter().filter_map(|asked| asked["text"].as_str()).collect();
                 let whole = |message: &&String| texts.iter().any(|text| text.contains(message.as_str()));
                 messages.iter().filter(whole).cloned().collect()
             }
@@ -447,13 +451,14 @@ fn files_and_terminals_are_served_where_they_are_allowed_and_nowhere_else() {
     agent.state("idle");
 
     // The terminal's command goes with the turn, and with the agent.
-    agent.nudge("four [[bash:sleep 4321]]");
-    let sleeping = || process_running("sleep 4321");
+    let command = long_sleep();
+    agent.nudge(&format!("four [[bash:{command}]]"));
+    let sleeping = || process_running(&command);
     wait_until("the command runs", || sleeping().is_some());
     agent.post("/api/v1/agent/interrupt", &json!({}));
     agent.state("idle");
     wait_until("the command is ended", || sleeping().is_none());
-    agent.nudge("five [[bash:sleep 4321]]");
+    agent.nudge(&format!("five [[bash:{command}]]"));
     wait_until("the command runs", || sleeping().is_some());
     agent.post("/api/v1/shutdown", &json!({}));
     agent.sidecar.wait();
@@ -488,8 +493,9 @@ fn terminals_end_with_a_sidecar_that_is_killed() {
     let mut agent = world.start(&["--acp-allow", "terminal"], &[]);
     agent.state("idle");
     assert_eq!(agent.post("/api/v1/agent/configure", &json!({ "mode": "yolo" })).0, 200);
-    agent.nudge("one [[bash:sleep 5432]]");
-    let sleeping = || process_running("sleep 5432");
+    let command = long_sleep();
+    agent.nudge(&format!("one [[bash:{command}]]"));
+    let sleeping = || process_running(&command);
     wait_until("the command runs", || sleeping().is_some());
     agent.sidecar.signal(Signal::KILL);
     wait_until("the command is ended", || sleeping().is_none());
@@ -515,13 +521,36 @@ fn what_is_not_the_protocols_is_shown_and_does_no_harm() {
 #[test]
 fn options_that_an_agent_would_not_heed_are_refused() {
     let home = tempfile::tempdir().expect("a folder");
+    let config = |name: &str, content: Value| {
+        let path = home.path().join(name);
+        fs::write(&path, content.to_string()).expect("written");
+        path.into_os_string().into_string().expect("UTF-8")
+    };
+    let gate = config("gate.json", json!({ "stop": { "mode": "gate" } }));
+    let start = config("start.json", json!({ "start": { "text": "hello" } }));
+    let settings = config("settings.json", json!({ "settings": { "model": "x" } }));
     for (args, why) in [
         (&["--resume", "x", "--", "cat"][..], "--resume and --acp-allow are for agents that coop knows"),
         (&["--acp-allow", "fs", "--", COOP, "sim", "claude"], "claude run as pty does not speak ACP"),
+        (&["--isolate", "--", "cat"], "are for agents that coop knows"),
+        (&["--agent-config", &gate, "--", "cat"], "are for agents that coop knows"),
+        (
+            &["--isolate", "--runtime", "pipe", "--", COOP, "sim", "gemini"],
+            "--isolate: coop cannot give gemini run as pipe",
+        ),
+        (&["--agent-config", &settings, "--agent", "acp", "--", COOP, "sim", "acp"], "no way to hand settings to acp"),
+        (&["--agent-config", &gate, "--", COOP, "sim", "codex"], "cannot be held for codex run as pty"),
+        (&["--agent-config", &start, "--", COOP, "sim", "opencode"], "cannot be told anything at its start"),
     ] {
         let (code, _, errors) = crate::tool::run(crate::tool::coop(home.path()).args(args));
         assert!(code == 1 && errors.contains(why), "{args:?}: {code} {errors}");
     }
+}
+
+/// Returns a command that nobody else on this machine runs.
+fn long_sleep() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("sleep {}.{}", 1_000_000 + std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Returns a process whose command line has these words.

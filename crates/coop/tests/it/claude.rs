@@ -18,7 +18,6 @@ fn the_list(which: &Which, runtime: Runtime) {
 
     let sent = Instant::now();
     agent.nudge("one [[bash:touch denied.txt]]");
-    told("working", sent);
     let ask = agent.asked("permission");
     told("permission", sent);
     assert_eq!((&ask["tool"], &ask["preview"]), (&json!("Bash"), &json!("touch denied.txt")));
@@ -71,7 +70,10 @@ fn the_list(which: &Which, runtime: Runtime) {
     agent.written_down(r#"=\"MySQL\""#);
     agent.written_down(r#"=\"Zig\""#);
 
+    let sent = Instant::now();
     agent.nudge("six [[slow:60]]");
+    agent.state("working");
+    told("working", sent);
     let stopped = Instant::now();
     let (status, body) = agent.post("/api/v1/agent/interrupt", &json!({}));
     assert_eq!((status, body), (200, json!({ "delivered": true })));
@@ -86,6 +88,7 @@ fn the_list(which: &Which, runtime: Runtime) {
     agent.nudge("seven [[err:529x2]]");
     agent.state("idle");
     told("error and recovery", sent);
+    agent.asked_at_least(3, "seven [[err:529x2]]");
 
     let sent = Instant::now();
     agent.nudge("eight [[err:401]]");
@@ -110,18 +113,12 @@ fn the_list(which: &Which, runtime: Runtime) {
     told("exit", ended);
 }
 
-/// Prints how long it took from a cause to the state that it led to.
-#[expect(clippy::print_stdout, reason = "a table is made of these lines")]
 pub(crate) fn tell(which: &Which, runtime: Runtime, case: &str, since: Instant) {
-    let agent = match which {
-        Which::Scripted => "sim claude",
-        Which::Real(_) => "claude",
-    };
     let runtime = match runtime {
         Runtime::Pty => "pty",
         Runtime::Pipe => "pipe",
     };
-    println!("CASE\t{agent}\t{runtime}\t{case}\t{}", since.elapsed().as_millis());
+    which.case("claude", runtime, case, since);
 }
 
 #[test]

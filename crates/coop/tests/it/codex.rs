@@ -24,14 +24,8 @@ fn with_both(check: impl Fn(&Which)) {
     }
 }
 
-/// Prints how long it took from a cause to the state that it led to.
-#[expect(clippy::print_stdout, reason = "a table is made of these lines")]
 fn case(which: &Which, runtime: &str, name: &str, since: Instant) {
-    let agent = match which {
-        Which::Scripted => "sim codex",
-        Which::Real(_) => "codex",
-    };
-    println!("CASE\t{agent}\t{runtime}\t{name}\t{}", since.elapsed().as_millis());
+    which.case("codex", runtime, name, since);
 }
 
 /// Has a command run that needs leave.
@@ -230,10 +224,11 @@ fn the_list(which: &Which, runtime: &str) {
     agent.state("idle");
     case(which, runtime, "interrupt", stopped);
 
-    agent.nudge("eight [[err:529x2]]");
     let sent = Instant::now();
+    agent.nudge("eight [[err:529x2]]");
     agent.state("idle");
     case(which, runtime, "error and recovery", sent);
+    agent.asked_at_least(3, "eight [[err:529x2]]");
 
     let sent = Instant::now();
     agent.nudge("nine [[err:401]]");
@@ -382,6 +377,31 @@ fn a_person_at_the_keyboard_of_codex_is_heard_and_answers_first() {
     });
 }
 
+/// Whichever conversation was read last was taken for the person's.
+#[test]
+fn a_conversation_of_codex_that_is_begun_anew_is_followed() {
+    with_both(|which| {
+        let mut agent = Place::new().start(which, "pty", &[], &[]);
+        agent.state("idle");
+        agent.sidecar.see("Ask Codex to do anything");
+        agent.nudge("one [[text:the first]]");
+        agent.state("idle");
+        let first = agent.get("/api/v1/agent")["session_id"].clone();
+        // The interface may not know yet that the turn is over, and refuse.
+        let begin_anew = |agent: &Agent| {
+            agent.post("/api/v1/input", &json!({ "text": "/new" }));
+            agent.sidecar.see("› /new");
+            agent.post("/api/v1/input", &json!({ "text": "\r" }));
+        };
+        let is_other = |body: &serde_json::Value| body["what"] == "session" && body["id"] != first;
+        let second = agent.until(begin_anew, is_other)["id"].clone();
+        agent.nudge("two [[text:the second]]");
+        agent.state("idle");
+        let told = agent.get("/api/v1/agent");
+        assert_eq!((&told["session_id"], &told["last_message"]), (&second, &json!("the second")));
+    });
+}
+
 #[test]
 fn a_dialog_that_would_change_the_configuration_is_told_and_left_alone() {
     with_both(|which| {
@@ -396,7 +416,7 @@ fn a_dialog_that_would_change_the_configuration_is_told_and_left_alone() {
         let (status, refused) = agent.post("/api/v1/agent/respond", &json!({ "option": 1 }));
         assert_eq!((status, &refused["error"]["code"]), (501, &json!("UNSUPPORTED")));
         // Now and then the real one loses a key that is typed as it draws its first dialog.
-        if agent.press("2") != "idle" {
+        if agent.press("2")["next"]["state"] != "idle" {
             agent.state("idle");
         }
     });
@@ -456,9 +476,12 @@ fn an_agent_is_started_once_its_server_listens_or_without_it() {
     let _listener = std::os::unix::net::UnixListener::bind(&there).expect("it listens");
     for (socket, expected) in [(there, "with"), (missing, "without")] {
         let mut command = coop(folder.path());
-        command.args(["await", "--within", "0.2"]).arg(&socket).args(["2", "--", "echo", "with", "echo", "without"]);
+        let told = folder.path().join("status/server.json");
+        command.args(["await", "--within", "0.2"]).args([&socket, &told]);
+        command.args(["2", "--", "echo", "with", "echo", "without"]);
         let (code, out, err) = run(&mut command);
         assert_eq!((code, out.lines().last()), (0, Some(expected)), "{out} {err}");
+        assert_eq!(told.exists(), expected == "without");
     }
 }
 
@@ -477,9 +500,14 @@ fn without_its_server_codex_is_watched_and_its_dialogs_are_answered_by_digits() 
         for (file, allowed) in [("denied.txt", false), ("allowed.txt", true)] {
             agent.post("/api/v1/input", &json!({ "text": escalated(&format!("touch {file}")) }));
             agent.sidecar.see(&format!("touch {file}"));
-            agent.post("/api/v1/input", &json!({ "text": "\r" }));
-            let ask = agent.asked("permission");
-            assert_eq!(ask["channel"], "keys");
+            // Right behind a text the real one takes it for a part of that.
+            let began = agent.press("\r");
+            let change = if began["next"]["state"] == "working" { agent.state("waiting") } else { began };
+            assert_eq!(
+                (&change["next"]["kind"], &change["ask"]["channel"]),
+                (&json!("permission"), &json!("keys")),
+                "{change}"
+            );
             let answered = agent.respond(&json!({ "accept": allowed }));
             assert_eq!(answered["via"], "keys");
             agent.state("idle");

@@ -24,11 +24,14 @@ fn doctor(home: &Path, args: &[&str], key: Option<&str>) -> Output {
     command.output().expect("coop runs")
 }
 
-fn claude(home: &Path, key: Option<&str>) -> Value {
-    let output = doctor(home, &["--json"], key);
+fn finding(output: &Output, agent: &str) -> Value {
     let findings: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let all = findings.as_array().expect("a list");
-    all.iter().find(|finding| finding["agent"] == "claude").expect("a finding").clone()
+    all.iter().find(|finding| finding["agent"] == agent).expect("a finding").clone()
+}
+
+fn claude(home: &Path, key: Option<&str>) -> Value {
+    finding(&doctor(home, &["--json"], key), "claude")
 }
 
 #[test]
@@ -66,4 +69,45 @@ fn no_secret_is_printed() {
         assert!(text.contains("2.1.197") && text.contains("$ANTHROPIC_API_KEY"), "{text}");
         assert!(!text.contains("very-secret"), "{text}");
     }
+}
+
+#[test]
+fn a_login_is_sought_where_each_agent_keeps_it() {
+    let home = tempfile::tempdir().expect("a folder");
+    let bin = home.path().join("bin");
+    fs::create_dir(&bin).expect("a folder");
+    for (agent, version) in [("codex", "codex-cli 0.166.0"), ("gemini", "0.61.0"), ("opencode", "1.18.33")] {
+        program(&bin, agent, &format!("echo '{version}'"));
+    }
+    program(&bin, "codex-acp", "echo 0.9.0");
+    let look = |agent: &str, variable: Option<&str>| {
+        let mut command = coop(home.path());
+        command.args(["doctor", "--json"]).env("PATH", &bin);
+        command.envs(variable.map(|name| (name, home.path().join("elsewhere"))));
+        finding(&command.output().expect("coop runs"), agent)
+    };
+    let advice =
+        ["set OPENAI_API_KEY or CODEX_API_KEY or log in with codex", "log in with gemini", "log in with opencode"];
+    let places = [
+        ("codex", "CODEX_HOME", ".codex", "auth.json"),
+        ("gemini", "GEMINI_CLI_HOME", "", ".gemini/oauth_creds.json"),
+        ("opencode", "XDG_DATA_HOME", ".local/share", "opencode/auth.json"),
+    ];
+    for ((agent, variable, folder, file), advice) in places.into_iter().zip(advice) {
+        let none = look(agent, None);
+        let problem = none["problems"][0].as_str().expect("a problem");
+        assert!(none["login"].is_null() && none["is_tested"] == true && problem.ends_with(advice), "{none:#}");
+        for (folder, variable) in [(home.path().join(folder), None), (home.path().join("elsewhere"), Some(variable))] {
+            assert!(look(agent, variable)["login"].is_null());
+            let path = folder.join(file);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            fs::write(&path, "secret").expect("written");
+            assert!(look(agent, variable)["login"].as_str().is_some_and(|login| login.ends_with(file)));
+        }
+    }
+    let acp = look("acp", None);
+    assert_eq!(
+        (&acp["version"], &acp["is_tested"], &acp["problems"]),
+        (&"0.9.0".into(), &Value::Null, &Value::Array(vec![]))
+    );
 }

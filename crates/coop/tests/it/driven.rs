@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::tool::{COOP, LIMIT, Sidecar, coop};
+use crate::tool::{COOP, LIMIT, Sidecar, coop, request};
 
 /// What hooks were told, in the folder the agent works in.
 const HOOKS: &str = ".hooks.jsonl";
@@ -35,6 +35,23 @@ pub(crate) enum Which {
     Scripted,
     /// The real program, at this path.
     Real(PathBuf),
+}
+
+impl Which {
+    /// Prints how long it took from a cause to the state that it led to.
+    pub(crate) fn case(&self, agent: &str, runtime: &str, case: &str, since: Instant) {
+        let agent = match self {
+            Self::Scripted => format!("sim {agent}"),
+            Self::Real(_) => agent.to_owned(),
+        };
+        print_case(&agent, runtime, case, &since.elapsed().as_millis().to_string());
+    }
+}
+
+/// Prints a case, for the table that `make test-real` makes.
+#[expect(clippy::print_stdout, reason = "a table is made of these lines")]
+pub(crate) fn print_case(agent: &str, runtime: &str, case: &str, outcome: &str) {
+    println!("CASE\t{agent}\t{runtime}\t{case}\t{outcome}");
 }
 
 /// Returns the real agent if there is one, to be tested like the scripted one.
@@ -86,6 +103,16 @@ impl Model {
         let mut url = String::new();
         BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut url).expect("it says where it is");
         Self { child, url: url.trim().to_owned() }
+    }
+}
+
+impl Model {
+    /// Returns what it was asked so far.
+    pub(crate) fn asked(&self) -> Vec<Value> {
+        let address = self.url.strip_prefix("http://").expect("an address");
+        let stream = std::net::TcpStream::connect(address).expect("it listens");
+        let (_, asked) = request(stream, "GET", "/coop/requests", "", "");
+        asked.as_array().expect("a list").clone()
     }
 }
 
@@ -151,12 +178,7 @@ impl Agent {
         let sidecar = Sidecar::with(&all, |command| {
             let url = model.as_ref().map(|model| model.url.as_str());
             if set_up == SetUp::New {
-                let known = json!({
-                    "hasCompletedOnboarding": true,
-                    "theme": "dark",
-                    "customApiKeyResponses": { "approved": [&KEY[KEY.len() - 20..]], "rejected": [] },
-                });
-                std::fs::write(work.join(".claude.json"), known.to_string()).expect("written");
+                know(&work, &work.join("another folder"));
                 command.env("CLAUDE_CONFIG_DIR", &work).env("COOP_SIM_DIALOGS", "1");
             }
             prepare(command, url).env("XDG_STATE_HOME", work.join(".state")).current_dir(&work)
@@ -212,18 +234,23 @@ impl Agent {
     }
 
     /// Types a key until that has an effect: a program that is still drawing its first screen may lose one. Returns the
-    /// state it led to.
-    pub(crate) fn press(&mut self, key: &str) -> String {
+    /// change of state it led to.
+    pub(crate) fn press(&mut self, key: &str) -> Value {
+        self.until(|agent| drop(agent.post("/api/v1/input", &json!({ "text": key }))), |body| body["kind"] == "state")
+    }
+
+    /// Does something again and again, with time between, until there is an event like this.
+    pub(crate) fn until(&mut self, act: impl Fn(&Self), is_it: impl Fn(&Value) -> bool) -> Value {
         for _ in 0..10 {
-            self.post("/api/v1/input", &json!({ "text": key }));
+            act(self);
             while let Ok(event) = self.events.recv_timeout(LIMIT / 20) {
-                if let Some(state) = event["body"]["next"]["state"].as_str() {
-                    return state.to_owned();
+                if is_it(&event["body"]) {
+                    return event["body"].clone();
                 }
                 self.past.push_back(event["body"].to_string());
             }
         }
-        panic!("{key:?} does nothing; screen:\n{}", self.sidecar.screen());
+        panic!("it has no effect; screen:\n{}", self.sidecar.screen());
     }
 
     /// Waits until it asks, and returns what.
@@ -248,6 +275,14 @@ impl Agent {
                 _ => {}
             }
         }
+    }
+
+    /// Sees that the model was asked so many times with a message that begins like this. The scripted agent has none.
+    pub(crate) fn asked_at_least(&self, times: usize, message: &str) {
+        let Some(model) = &self.model else { return };
+        let asked = model.asked();
+        let is_it = |asked: &&Value| asked["text"].as_str().is_some_and(|text| text.contains(message));
+        assert!(asked.iter().filter(is_it).count() >= times, "not {times} times {message:?}: {asked:#?}");
     }
 
     pub(crate) fn post(&self, path: &str, body: &Value) -> (u16, Value) {
@@ -363,7 +398,18 @@ fn recording(work: &Path) -> Option<String> {
     Some(format!("--settings={}", json!({ "hooks": hooks })))
 }
 
-fn prepare<'a>(command: &'a mut Command, model: Option<&str>) -> &'a mut Command {
+/// Writes down in a configuration of Claude Code what it asks at its first start, and that it trusts a folder.
+pub(crate) fn know(config: &Path, trusted: &Path) {
+    let known = json!({
+        "hasCompletedOnboarding": true,
+        "theme": "dark",
+        "customApiKeyResponses": { "approved": [&KEY[KEY.len() - 20..]], "rejected": [] },
+        "projects": { trusted.to_string_lossy(): { "hasTrustDialogAccepted": true } },
+    });
+    std::fs::write(config.join(".claude.json"), known.to_string()).expect("written");
+}
+
+pub(crate) fn prepare<'a>(command: &'a mut Command, model: Option<&str>) -> &'a mut Command {
     command.env("TERM", "xterm-256color").env("COOP_SIM_SCENARIO", "plain");
     if let Some(url) = model {
         command.envs([

@@ -118,14 +118,8 @@ impl Place {
     }
 }
 
-/// Prints how long it took from a cause to the state that it led to.
-#[expect(clippy::print_stdout, reason = "a table is made of it")]
 fn case(which: &Which, name: &str, since: Instant) {
-    let agent = match which {
-        Which::Scripted => "sim gemini",
-        Which::Real(_) => "gemini",
-    };
-    println!("CASE\t{agent}\tpty\t{name}\t{}", since.elapsed().as_millis());
+    which.case("gemini", "pty", name, since);
 }
 
 /// From the start to the exit: every state with its evidence, every answer with its effect.
@@ -139,7 +133,6 @@ fn the_list(which: &Which, home: Home) {
 
     let since = Instant::now();
     agent.nudge("one [[bash:touch denied.txt]]");
-    case(which, &name("working"), since);
     let ask = agent.asked("permission");
     case(which, &name("permission"), since);
     assert_eq!(ask["channel"], "keys");
@@ -204,7 +197,10 @@ fn the_list(which: &Which, home: Home) {
     agent.respond(&json!({ "accept": false }));
     agent.state("idle");
 
+    let since = Instant::now();
     agent.nudge("eight [[slow:60]]");
+    agent.state("working");
+    case(which, &name("working"), since);
     let since = Instant::now();
     let (status, body) = agent.post("/api/v1/agent/interrupt", &json!({}));
     assert_eq!((status, body), (200, json!({ "delivered": true })));
@@ -219,9 +215,11 @@ fn the_list(which: &Which, home: Home) {
     case(which, &name("API error"), since);
     let fault = &blocked["next"]["fault"];
     assert_eq!((&fault["kind"], &fault["status"]), (&json!("auth"), &json!(401)), "{blocked:#}");
+    let since = Instant::now();
     agent.nudge("ten [[err:503x1]] [[text:well again]]");
     agent.state("idle");
     case(which, &name("error and recovery"), since);
+    agent.asked_at_least(2, "ten [[err:503x1]]");
     assert_eq!(agent.get("/api/v1/agent")["last_message"], "well again");
 
     let since = Instant::now();

@@ -9,7 +9,7 @@ use std::thread;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use serde_json::{Value, json};
 
-use crate::driven::{Agent, Runtime, Which, with_both};
+use crate::driven::{Agent, Model, Runtime, Which, know, prepare, with_both};
 use crate::tool::{COOP, LIMIT, Sidecar, coop, wait_for};
 
 /// Runs a hook as an agent would and returns its exit code and what it printed.
@@ -98,35 +98,45 @@ fn a_held_hook_is_let_go_when_its_agent_ends() {
 /// The sidecar is gone and its hooks are not: whole turns run, and the agent asks on its own screen.
 #[test]
 fn an_agent_whose_hooks_lead_nowhere_works_by_itself() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let dead = folder.path().join("dead.sock");
-    drop(UnixListener::bind(&dead).expect("bound"));
-    let settings = folder.path().join("settings.json");
-    let hooks: serde_json::Map<_, _> = ["SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "Stop"]
-        .map(|event| {
-            let command = format!("'{COOP}' hook --hold {event}");
-            (event.to_owned(), json!([{ "hooks": [{ "type": "command", "command": command, "timeout": 600 }] }]))
-        })
-        .into_iter()
-        .collect();
-    std::fs::write(&settings, json!({ "hooks": hooks }).to_string()).expect("written");
-    let settings = format!("--settings={}", settings.display());
-    let command = ["--agent", "unknown", "--", COOP, "sim", "claude", &settings];
-    let sidecar = Sidecar::with(&command, |command| {
-        command
-            .current_dir(folder.path())
-            .env("TERM", "xterm-256color")
-            .env("COOP_SIM_SCENARIO", "plain")
-            .env("CLAUDE_CONFIG_DIR", folder.path())
+    with_both(|which| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let work = folder.path().canonicalize().expect("it is there");
+        let dead = work.join("dead.sock");
+        drop(UnixListener::bind(&dead).expect("bound"));
+        let events = ["SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse", "Stop"];
+        let hooks: serde_json::Map<_, _> = events
+            .map(|event| {
+                let command =
+                    format!("COOP_SOCKET='{}' COOP_HOOK_TOKEN=t '{COOP}' hook --hold {event}", dead.display());
+                (event.to_owned(), json!([{ "hooks": [{ "type": "command", "command": command, "timeout": 600 }] }]))
+            })
+            .into_iter()
+            .collect();
+        let settings = work.join("settings.json");
+        std::fs::write(&settings, json!({ "hooks": hooks }).to_string()).expect("written");
+        let settings = format!("--settings={}", settings.display());
+        let (program, model) = match which {
+            Which::Scripted => (vec![COOP, "sim", "claude"], None),
+            Which::Real(path) => (vec![path.to_str().expect("UTF-8")], Some(Model::start(&work))),
+        };
+        let command = [&["--agent", "unknown", "--"][..], &program, &[&settings]].concat();
+        let sidecar = Sidecar::with(&command, |command| {
+            know(&work, &work);
+            prepare(command, model.as_ref().map(|model| model.url.as_str()))
+                .current_dir(&work)
+                .env("CLAUDE_CONFIG_DIR", &work)
+        });
+        sidecar.see("? for shortcuts");
+        let send = |keys: &Value| assert_eq!(sidecar.ask("POST", "/api/v1/input", &keys.to_string()).0, 200);
+        send(&json!({ "text": "one [[bash:touch made.txt]] [[text:it is done]]" }));
+        sidecar.see("it is done");
+        send(&json!({ "text": "\r" }));
+        sidecar.see("Do you want to proceed?");
+        assert!(!work.join("made.txt").exists());
+        send(&json!({ "text": "1" }));
+        sidecar.see("● it is done");
+        assert!(work.join("made.txt").exists());
     });
-    sidecar.see("? for shortcuts");
-    let send = |keys: &Value| assert_eq!(sidecar.ask("POST", "/api/v1/input", &keys.to_string()).0, 200);
-    send(&json!({ "text": "one [[bash:touch made.txt]] [[text:it is done]]", "enter": true }));
-    sidecar.see("Do you want to proceed?");
-    assert!(!folder.path().join("made.txt").exists());
-    send(&json!({ "text": "1" }));
-    sidecar.see("● it is done");
-    assert!(folder.path().join("made.txt").exists());
 }
 
 /// Tools say more than the sidecar takes at once, and the end of such a one was lost.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::driven::{Agent, Model};
+use crate::driven::{Agent, Model, print_case};
 use crate::tool::{COOP, LIMIT, Sidecar};
 
 const RUNTIMES: [&str; 2] = ["pty", "server"];
@@ -75,10 +75,8 @@ pub(crate) fn prepare<'a>(command: &'a mut Command, work: &Path, model: Option<&
     command.current_dir(work)
 }
 
-/// Prints how long a case took.
-#[expect(clippy::print_stdout, reason = "a table is made of these lines")]
 pub(crate) fn told(which: &Which, runtime: &str, case: &str, since: Instant) {
-    println!("CASE\t{}\t{runtime}\t{case}\t{}", which.name(), since.elapsed().as_millis());
+    print_case(which.name(), runtime, case, &since.elapsed().as_millis().to_string());
 }
 
 struct Run<'a> {
@@ -123,7 +121,7 @@ fn the_list(which: &Which, runtime: &'static str) {
     let told = run.agent.get("/api/v1/agent");
     assert_eq!((&told["agent"], &told["runtime"]), (&json!("opencode"), &json!(runtime)), "{told}");
 
-    run.case("working", |agent| agent.nudge("one [[bash:touch denied.txt]]"));
+    run.agent.nudge("one [[bash:touch denied.txt]]");
     let ask = run.case("permission", |agent| agent.asked("permission"));
     assert_eq!((&ask["tool"], &ask["preview"]), (&json!("bash"), &json!("touch denied.txt")));
     assert_eq!((&ask["options"][2]["kind"], &ask["channel"]), (&json!("reject"), &json!("structured")));
@@ -174,7 +172,10 @@ fn the_list(which: &Which, runtime: &'static str) {
     assert!(answered.contains("MySQL") && answered.contains("Zig"), "{answered}");
     run.agent.state("idle");
 
-    run.agent.nudge("six [[slow:60]]");
+    run.case("working", |agent| {
+        agent.nudge("six [[slow:60]]");
+        agent.state("working")
+    });
     run.case("interrupt", |agent| {
         let (status, body) = agent.post("/api/v1/agent/interrupt", &json!({}));
         assert_eq!((status, body), (200, json!({ "delivered": true })));
