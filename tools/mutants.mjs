@@ -53,7 +53,7 @@ for (const [name, file, from, to] of MUTANTS.filter(([name]) => name.includes(pr
   const { status, stdout, stderr } = test();
   writeFileSync(path, text);
   if (/^error(\[|:)/m.test(stderr) && !stderr.includes('test failed')) throw new Error(`${name} does not compile:\n${stderr}`);
-  const seen = [...stdout.matchAll(/^ {4}(\S+)$/gm)].map(([, test]) => test);
+  const seen = [...stdout.matchAll(/^ {4}(\w+(?:::\w+)+)$/gm)].map(([, test]) => test);
   console.log(`${status === 0 ? 'SURVIVED' : 'seen    '}  ${name}  ${[...new Set(seen)].join(' ')}`);
   survived += status === 0 ? 1 : 0;
 }

@@ -18,6 +18,7 @@ const PROMPT = 'What is the answer?';
 const SCREEN_LIMIT = 120_000;
 /** Twice the time after which coop kills what does not end. */
 const EXIT_LIMIT = 20_000;
+const GONE_LIMIT = 10_000;
 /** Gemini takes an Enter that comes right after a paste for a part of it. */
 const PASTE_PAUSE = 200;
 /** Longer than any agent lets pass between two frames while it works. */
@@ -118,7 +119,10 @@ async function save(sidecar, file) {
   return `${bytes.length} bytes`;
 }
 
-function assertGone(folder) {
+/** Waits until no process is left. One that was killed may take a moment to go. */
+async function assertGone(folder) {
+  const until = Date.now() + GONE_LIMIT;
+  while (processesOf(folder).length > 0 && Date.now() < until) await sleep(20);
   const left = processesOf(folder).map(({ pid, command }) => `${pid} ${command}`);
   if (left.length > 0) throw new Error(left.join(', '));
 }

@@ -145,6 +145,34 @@ pub struct Answer {
     pub input: Option<Value>,
 }
 
+impl Answer {
+    /// Says what is wrong with an answer, whatever agent it is for: a part that would be left aside could be the one that
+    /// mattered.
+    pub fn check(&self, kind: AskKind) -> Result<(), &'static str> {
+        let picks = self.option.is_some() || !self.options.is_empty() || !self.answers.is_empty();
+        if self.input.as_ref().is_some_and(|input| !input.is_object()) {
+            return Err("\"input\" is not an object; give all of what the tool is called with");
+        }
+        if self.input.is_some() && self.accept == Some(false) {
+            return Err("\"input\" says what to do, \"accept\": false not to do it; give one of them");
+        }
+        if self.always && self.accept != Some(true) {
+            return Err("\"always\" goes with \"accept\": true");
+        }
+        match kind {
+            AskKind::Question if self.accept == Some(false) && picks => {
+                Err("\"accept\": false declines to answer; give that or an answer")
+            }
+            AskKind::Permission | AskKind::Plan | AskKind::Setup
+                if self.accept == Some(true) && self.text.is_some() =>
+            {
+                Err("a yes carries no \"text\"; answer without it, then send it as a message")
+            }
+            AskKind::Question | AskKind::Permission | AskKind::Plan | AskKind::Setup => Ok(()),
+        }
+    }
+}
+
 /// The answer to one of several questions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -155,4 +183,34 @@ pub struct QuestionAnswer {
     pub options: Vec<u32>,
     /// Answers in own words.
     pub text: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_has_no_part_that_would_be_left_aside() {
+        use AskKind::{Permission, Plan, Question};
+        for (kind, answer, is_good) in [
+            (Permission, r#"{"accept":true}"#, true),
+            (Permission, r#"{"accept":true,"always":true}"#, true),
+            (Permission, r#"{"accept":false,"text":"no"}"#, true),
+            (Permission, r#"{"accept":true,"input":{"command":"ls"}}"#, true),
+            (Permission, r#"{"accept":true,"input":"ls"}"#, false),
+            (Permission, r#"{"accept":true,"input":["ls"]}"#, false),
+            (Permission, r#"{"accept":false,"input":{"command":"ls"}}"#, false),
+            (Permission, r#"{"accept":false,"always":true}"#, false),
+            (Permission, r#"{"option":1,"always":true}"#, false),
+            (Permission, r#"{"accept":true,"text":"but only once"}"#, false),
+            (Plan, r#"{"text":"smaller steps"}"#, true),
+            (Plan, r#"{"accept":true,"text":"smaller steps"}"#, false),
+            (Question, r#"{"option":1}"#, true),
+            (Question, r#"{"accept":false,"text":"later"}"#, true),
+            (Question, r#"{"accept":false,"option":1}"#, false),
+        ] {
+            let parsed: Answer = serde_json::from_str(answer).expect("an answer");
+            assert_eq!(parsed.check(kind).is_ok(), is_good, "{kind:?} {answer}");
+        }
+    }
 }

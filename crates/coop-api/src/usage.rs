@@ -24,7 +24,8 @@ impl Usage {
         self.cache_read_tokens += other.cache_read_tokens;
         self.cache_write_tokens += other.cache_write_tokens;
         self.cost_usd = match (self.cost_usd, other.cost_usd) {
-            (Some(ours), Some(theirs)) => Some(ours + theirs),
+            // A billionth of a dollar is more than any price is exact to.
+            (Some(ours), Some(theirs)) => Some(((ours + theirs) * 1e9).round() / 1e9),
             _ => None,
         };
     }

@@ -15,7 +15,7 @@ const VERSION: u32 = 1;
 #[derive(Debug, thiserror::Error)]
 pub enum RuleError {
     /// It is not what it should be.
-    #[error("the screen rules cannot be read: {0}")]
+    #[error("the screen rules cannot be read")]
     Format(#[from] toml::de::Error),
     /// It is of another version.
     #[error("the screen rules have version {found}; this coop knows version {VERSION}")]
@@ -24,8 +24,13 @@ pub enum RuleError {
         found: u32,
     },
     /// It has a pattern that is none.
-    #[error("a pattern of the screen rules is wrong: {0}")]
-    Pattern(#[from] regex::Error),
+    #[error("the pattern {pattern:?} of the screen rules is wrong")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        source: regex::Error,
+    },
     /// It says nothing of where a dialog ends.
     #[error("the screen rules need a \"hint\" below a dialog that has no \"frame\"")]
     NoEnd,
@@ -121,6 +126,10 @@ struct OptionRule {
     pattern: String,
 }
 
+fn regex(pattern: &str) -> Result<Regex, RuleError> {
+    Regex::new(pattern).map_err(|source| RuleError::Pattern { pattern: pattern.to_owned(), source })
+}
+
 impl Rules {
     /// Reads a file of rules.
     pub fn parse(text: &str) -> Result<Self, RuleError> {
@@ -128,7 +137,7 @@ impl Rules {
         if file.version != VERSION {
             return Err(RuleError::Version { found: file.version });
         }
-        let pattern = |text: Option<String>| text.map(|text| Regex::new(&text)).transpose();
+        let pattern = |text: Option<String>| text.map(|text| regex(&text)).transpose();
         let titles = [
             (TitleSays::Working, file.title.working),
             (TitleSays::Idle, file.title.idle),
@@ -142,7 +151,7 @@ impl Rules {
         Ok(Self {
             titles: titles
                 .into_iter()
-                .filter_map(|(says, text)| Some(Regex::new(&text?).map(|pattern| (says, pattern))))
+                .filter_map(|(says, text)| Some(regex(&text?).map(|pattern| (says, pattern))))
                 .collect::<Result<_, _>>()?,
             prompt: pattern(file.screen.prompt)?,
             working: pattern(file.screen.working)?,
@@ -151,12 +160,12 @@ impl Rules {
             asks: file
                 .ask
                 .into_iter()
-                .map(|rule| Ok((rule.kind, Regex::new(&rule.pattern)?)))
+                .map(|rule| Ok((rule.kind, regex(&rule.pattern)?)))
                 .collect::<Result<_, RuleError>>()?,
             options: file
                 .option
                 .into_iter()
-                .map(|rule| Ok((rule.kind, Regex::new(&rule.pattern)?)))
+                .map(|rule| Ok((rule.kind, regex(&rule.pattern)?)))
                 .collect::<Result<_, RuleError>>()?,
         })
     }

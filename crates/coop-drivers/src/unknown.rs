@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::driver::{Driver, Launch, Link, Observation, Refusal, Runtime, Setup, SetupError, Step, StopReply, View};
 use crate::registry::Known;
-use crate::rules::{Rules, TitleSays, rows};
-use crate::{Meaning, Reach, Signal, StartSource};
+use crate::rules::{Hint, Rules, TitleSays, rows};
+use crate::{AskDraft, Meaning, Reach, Signal, StartSource, keys};
 
 /// What is known of a program nobody knows.
 pub const UNKNOWN: Known = Known {
@@ -22,25 +22,46 @@ pub const UNKNOWN: Known = Known {
     keys: &[],
     rules: "version = 1\nagent = \"unknown\"",
     reads: |_| Vec::new(),
-    new: |rules, _| Box::new(Unknown { rules }),
+    new: |rules, _| Box::new(Unknown { rules, asked: None }),
 };
 
 struct Unknown {
     rules: Rules,
+    /// The dialog on the screen, as last seen.
+    asked: Option<AskDraft>,
 }
 
 impl Unknown {
-    fn observe_screen(&self, screen: &Screen) -> Signal {
+    fn observe_screen(&mut self, screen: &Screen) -> Vec<Signal> {
         let lines = rows(screen);
         let signal = |detail: &str, meaning| Signal::new(EvidenceSource::Screen, detail, meaning);
-        if self.rules.shows_work(&lines) {
+        let dialog = self.rules.dialog(&lines, Hint::Needed).map(|dialog| keys::draft(&dialog));
+        let mut signals = Vec::new();
+        if dialog != self.asked {
+            let gone = self.asked.take().map(|_| signal("the dialog is gone", Meaning::AskGone { about: None }));
+            signals.extend(gone);
+            if let Some(draft) = &dialog {
+                signals.push(signal(&format!("a dialog: {}", draft.preview), Meaning::Ask(Box::new(draft.clone()))));
+            }
+            self.asked = dialog;
+        }
+        // Whatever stands above a dialog, the program waits in it.
+        if self.asked.is_none() {
+            signals.push(self.shows(&lines));
+        }
+        signals
+    }
+
+    fn shows(&self, lines: &[String]) -> Signal {
+        let signal = |detail: &str, meaning| Signal::new(EvidenceSource::Screen, detail, meaning);
+        if self.rules.shows_work(lines) {
             return signal("the screen shows work", Meaning::Working { tool: None });
         }
-        if let Some(line) = self.rules.error_line(&lines) {
+        if let Some(line) = self.rules.error_line(lines) {
             let fault = Fault { kind: FaultKind::Other, message: line.to_owned(), status: None, until: None };
             return signal("the screen shows an error", Meaning::Blocked(fault));
         }
-        if self.rules.shows_prompt(&lines) {
+        if self.rules.shows_prompt(lines) {
             return signal("the screen shows the prompt", Meaning::Quiet);
         }
         signal("the screen shows nothing that is known", Meaning::Unclear)
@@ -62,7 +83,7 @@ impl Driver for Unknown {
 
     fn observe(&mut self, seen: &Observation<'_>, _: u64) -> Vec<Signal> {
         match seen {
-            Observation::Screen(screen) => vec![self.observe_screen(screen)],
+            Observation::Screen(screen) => self.observe_screen(screen),
             Observation::Title(title) => {
                 let meaning = match self.rules.title(title) {
                     Some(TitleSays::Working) => Meaning::Working { tool: None },

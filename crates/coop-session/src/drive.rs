@@ -6,7 +6,7 @@ use std::mem;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
-use coop_api::{AskId, Capability, Error, ErrorCode, Reply, Request, WriterId};
+use coop_api::{AskId, Capability, Configure, Error, ErrorCode, Reply, Request, WriterId};
 use coop_drivers::{Observation, Runtime, Say, Serve, Served, StartSource, Watch};
 use coop_term::{Exit, SpawnError};
 use serde_json::Value;
@@ -61,7 +61,11 @@ impl Session {
         self.files = files;
         self.hook_token = prepared.hook_token;
         let (grace, stop) = (driven.idle_grace, driven.stop.clone());
-        self.agent = Some(Agent::new(prepared.driver, prepared.runtime, grace, stop, transcript, &now));
+        let mut agent = Agent::new(prepared.driver, prepared.runtime, grace, stop, transcript, &now);
+        if let Some(before) = &self.agent {
+            agent.count_on(before);
+        }
+        self.agent = Some(agent);
         self.link = Linked::start(prepared.link);
         let guard = driven.guard.clone();
         self.services = prepared.services.map(|options| Services::start(options, guard));
@@ -334,6 +338,10 @@ impl Session {
             Request::Nudge { writer, nudge } => agent.nudge(writer, nudge, reply, &screen, &now),
             Request::Respond { writer, answer } => agent.respond(writer, &answer, reply, &screen, &now),
             Request::Interrupt { writer } => agent.interrupt(writer, reply, &screen, &now),
+            Request::Configure(settings) if settings == Configure::default() => {
+                let why = "there is nothing to set; give \"mode\" or \"model\"";
+                return drop(reply.send(Err(Error::new(ErrorCode::BadRequest, why))));
+            }
             Request::Configure(settings) => agent.configure(&settings, reply, &screen, &now),
             Request::Hook(call) => agent.hook(&call, reply, &now),
             Request::Health

@@ -21,7 +21,7 @@ use crate::bridge;
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     after_help = "The exit code is the command's own, or 128 plus the number of the signal that ended it. 127: there is \
-                  no such command. 126: it cannot be run. 2: the options make no sense. 1: anything else failed.",
+                  no such command. 126: it cannot be run. 2: there is no such option, or it has no such value. 1: anything else failed.",
     override_usage = "coop [OPTIONS] -- COMMAND [ARGS...]\n       coop [OPTIONS] --attach tmux:SESSION\n       coop COMMAND"
 )]
 pub(crate) struct Cli {

@@ -61,7 +61,8 @@ pub(crate) fn choose(options: &Serve, command: &Command) -> anyhow::Result<Chose
         let offered = known.map_or(&[Runtime::Pty][..], |(known, _)| known.runtimes);
         if !offered.contains(&wanted) {
             let offered: Vec<_> = offered.iter().map(|runtime| runtime.as_str()).collect();
-            bail!("--runtime {}: {name} can be run only as {}", wanted.as_str(), offered.join(" or "));
+            let what = if known.is_some() { name } else { "a program that coop does not know" };
+            bail!("--runtime {}: {what} can be run only as {}", wanted.as_str(), offered.join(" or "));
         }
     }
     Ok(Chosen { name, known })

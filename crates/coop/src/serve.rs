@@ -1,7 +1,7 @@
 //! The sidecar: bind, start, serve, end.
 
 use std::io::{self, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use coop_api::{AgentId, Agents, Reply, Request, Size};
@@ -21,6 +21,12 @@ use crate::leftovers::Folder;
 use crate::listen::{self, SocketFile};
 use crate::shield;
 
+/// A second signal counts as another order only after this: `timeout` and shells send one to a process and to its group.
+const SAME_ORDER: Duration = Duration::from_millis(500);
+/// A child that fails within this time after the start was not seen by anybody.
+const AT_ONCE: Duration = Duration::from_secs(5);
+/// How many of its last lines are shown then.
+const LAST_LINES: usize = 10;
 /// How long clients may take to go once they were told to.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -58,12 +64,21 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     let mut signals = Signals::new()?;
     let Running { handle, done, server, agent, lines, _folder, _socket } = start(&options, config, size).await?;
     announce(agent, &lines).context("cannot write to standard output")?;
-    let exit = until_done(&handle, done, &mut signals, options.linger).await;
-    let failed_bridge = options.attach.is_some() && exit.is_some_and(|exit| exit.code == Some(1));
-    let last_words = if failed_bridge { last_words(&handle).await } else { None };
+    let began = Instant::now();
+    let (exit, was_told) = until_done(&handle, done, &mut signals, options.linger).await;
+    let failed = exit.is_some_and(|exit| exit.code != Some(0)) && !was_told;
+    let last_lines = if failed { last_lines(&handle).await } else { Vec::new() };
     server.shut_down(FAREWELL).await;
-    if let Some(last_words) = last_words {
-        anyhow::bail!("{last_words}");
+    if options.attach.is_some() && exit.is_some_and(|exit| exit.code == Some(1)) {
+        // A bridge that failed says why.
+        anyhow::bail!("{}", last_lines.last().map_or("it failed", |line| line.trim_start_matches("coop: ")));
+    }
+    if began.elapsed() < AT_ONCE && !last_lines.is_empty() {
+        let _ = writeln!(
+            io::stderr(),
+            "coop: the program failed at once; this was on its screen:\n{}",
+            last_lines.join("\n")
+        );
     }
     Ok(exit.map_or(1, |exit| exit.code.or(exit.signal.map(|signal| 128 + signal)).unwrap_or(1)))
 }
@@ -107,26 +122,32 @@ pub(crate) async fn start(options: &Serve, config: AgentConfig, size: Size) -> a
     Ok(Running { handle, done, server, agent: chosen.name, lines: bound.lines, _folder: folder, _socket: bound.socket })
 }
 
-/// Returns the last line on the screen, where a bridge that failed says why.
-async fn last_words(handle: &Handle) -> Option<String> {
-    let Ok(Reply::Screen(screen)) = handle.call(handle.id(), Request::Screen).await else { return None };
-    let line = screen.lines.iter().rev().map(|line| line.plain()).find(|line| !line.is_empty())?;
-    Some(line.trim_start_matches("coop: ").to_owned())
+/// Returns the last lines on the screen that are not empty.
+async fn last_lines(handle: &Handle) -> Vec<String> {
+    let Ok(Reply::Screen(screen)) = handle.call(handle.id(), Request::Screen).await else { return Vec::new() };
+    let lines: Vec<_> = screen.lines.iter().map(|line| line.plain()).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(LAST_LINES)..].iter().map(|&line| line.to_owned()).collect()
 }
 
-/// Waits for the session's end, passing on what should bring it about: a signal, or the child's own exit.
+/// Waits for the session's end, passing on what should bring it about: a signal, or the child's own exit. Returns also
+/// whether there was a signal.
 async fn until_done(
     handle: &Handle,
     mut done: oneshot::Receiver<Option<Exit>>,
     signals: &mut Signals,
     linger: Linger,
-) -> Option<Exit> {
+) -> (Option<Exit>, bool) {
     let mut asked = false;
+    let mut told: Option<Instant> = None;
     loop {
         tokio::select! {
-            exit = &mut done => return exit.ok().flatten(),
+            exit = &mut done => return (exit.ok().flatten(), told.is_some()),
             () = signals.next() => {
+                if told.is_some_and(|told| told.elapsed() < SAME_ORDER) {
+                    continue;
+                }
                 tracing::info!(forced = asked, "told to stop");
+                told = Some(Instant::now());
                 asked = true;
             }
             () = exited(handle, linger), if !asked => asked = true,

@@ -38,6 +38,10 @@ struct OpenAsk {
 }
 
 impl Asks {
+    pub(super) fn count_on(&mut self, before: &Self) {
+        self.count = before.count;
+    }
+
     /// Returns the ask that a state is about.
     pub(super) fn first_of(&self, state: &AgentState) -> Option<Ask> {
         let AgentState::Waiting { ask, .. } = state else { return None };
@@ -312,6 +316,7 @@ impl Agent {
     ) -> Vec<Effect> {
         let steps = self.find(answer).and_then(|at| {
             let open = &self.asks.open[at];
+            answer.check(open.ask.kind).map_err(|why| Error::new(ErrorCode::BadRequest, why))?;
             let view = View { runtime: self.runtime, screen };
             let steps = self.driver.answer(&open.ask, &open.reach, answer, &view).map_err(refused)?;
             Ok((open.ask.clone(), open.reach.clone(), steps))

@@ -143,6 +143,12 @@ impl Agent {
         }
     }
 
+    /// Counts on from the agent that ran before: no answer to an ask of that one may hit another.
+    pub(crate) fn count_on(&mut self, before: &Self) {
+        self.asks.count_on(&before.asks);
+        self.nudges.count_on(&before.nudges);
+    }
+
     pub(crate) fn state(&self) -> &AgentState {
         self.arbiter.state()
     }

@@ -41,6 +41,10 @@ struct Waiting {
 }
 
 impl Nudges {
+    pub(super) fn count_on(&mut self, before: &Self) {
+        self.count = before.count;
+    }
+
     pub(super) fn list(&self) -> Vec<Nudge> {
         self.under_way.iter().chain(self.waiting.iter().map(|waiting| &waiting.nudge)).cloned().collect()
     }

@@ -266,6 +266,35 @@ fn a_person_at_the_keyboard_answers_first() {
     });
 }
 
+/// A late answer to an ask of the agent that ran before must not hit one of the next.
+#[test]
+fn asks_are_counted_on_over_a_restart() {
+    let mut agent = Agent::start(&Which::Scripted, Runtime::Pty, &[], &[]);
+    agent.state("idle");
+    agent.nudge("one [[bash:touch old.txt]]");
+    let old = agent.asked("permission");
+    assert_eq!(agent.post("/api/v1/restart", &json!({})).0, 200);
+    agent.state("exited");
+    agent.event("the next one", |body| body["kind"] == "state" && body["next"]["state"] == "idle");
+    agent.nudge("two [[bash:touch new.txt]]");
+    let new = agent.asked("permission");
+    assert_ne!(old["id"], new["id"]);
+    let (status, late) = agent.post("/api/v1/agent/respond", &json!({ "ask": old["id"], "accept": true }));
+    assert_eq!((status, &late["error"]["code"]), (409, &json!("ALREADY_ANSWERED")));
+    // What cannot be done as it was said is not done.
+    for answer in [
+        json!({ "accept": true, "input": "touch other.txt" }),
+        json!({ "accept": true, "text": "but carefully" }),
+        json!({ "accept": false, "always": true }),
+    ] {
+        let (status, refused) = agent.post("/api/v1/agent/respond", &answer);
+        assert_eq!((status, &refused["error"]["code"]), (400, &json!("BAD_REQUEST")), "{answer}");
+    }
+    agent.respond(&json!({ "ask": new["id"], "accept": false }));
+    agent.state("idle");
+    assert!(!agent.has("old.txt") && !agent.has("new.txt"));
+}
+
 #[test]
 fn a_queued_message_can_be_seen_and_taken_back() {
     with_both(|which| {

@@ -111,6 +111,7 @@ fn the_command_line_reference_is_current() {
         &["type", "--help"],
         &["keys", "--help"],
         &["shim", "--help"],
+        &["doctor", "--help"],
         &["sim", "--help"],
     ] {
         let home = tempfile::tempdir().expect("a temporary folder");

@@ -2,11 +2,12 @@
 
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::time::Instant;
 
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::tool::{Sidecar, coop, request, run};
+use crate::tool::{LIMIT, Sidecar, coop, request, run};
 
 #[test]
 fn a_shell_can_be_watched_and_steered() {
@@ -133,8 +134,11 @@ fn one_shot_commands_find_the_only_agent() {
 
 #[test]
 fn a_signal_ends_it_gracefully_and_a_second_one_at_once() {
-    let mut polite = Sidecar::start(&["--", "sh", "-c", "trap 'exit 4' HUP; echo up; while :; do sleep 0.05; done"]);
+    let program = "trap 'sleep 0.1; exit 4' HUP; echo up; while :; do sleep 0.05; done";
+    let mut polite = Sidecar::start(&["--", "sh", "-c", program]);
     polite.see("up");
+    // Whoever signals a process and its group means one order.
+    polite.signal(Signal::TERM);
     polite.signal(Signal::TERM);
     let (code, log) = polite.wait();
     assert_eq!(code, 4, "{log}");
@@ -155,8 +159,16 @@ fn a_signal_ends_it_gracefully_and_a_second_one_at_once() {
         .map_while(Result::ok)
         .any(|line| line.contains("signalling"));
     assert!(heard);
-    stubborn.signal(Signal::TERM);
-    assert_eq!(stubborn.wait().0, 128 + 9);
+    let deadline = Instant::now() + LIMIT;
+    let status = loop {
+        if let Some(status) = stubborn.child.try_wait().expect("it is ours") {
+            break status;
+        }
+        assert!(Instant::now() < deadline, "it does not end");
+        stubborn.signal(Signal::TERM);
+        std::thread::yield_now();
+    };
+    assert_eq!(status.code(), Some(128 + 9));
 }
 
 #[test]
@@ -229,4 +241,18 @@ fn what_a_killed_sidecar_leaves_is_removed_by_the_next() {
     next.signal(Signal::TERM);
     next.wait();
     assert_eq!(left(next.child.id()), [false; 2], "one that ends by itself leaves nothing");
+}
+
+/// Nobody was there to see it.
+#[test]
+fn what_a_program_said_that_fails_at_once_is_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let says = |script: &str| run(coop(folder.path()).args(["--log-level", "off", "--", "sh", "-c", script]));
+    let (code, _, err) = says("echo 'fatal: no config'; exit 4");
+    assert_eq!(
+        (code, err.as_str()),
+        (4, "coop: the program failed at once; this was on its screen:\nfatal: no config\n")
+    );
+    let (code, _, err) = says("echo fine");
+    assert_eq!((code, err.as_str()), (0, ""));
 }

@@ -14,12 +14,23 @@ agent = 'mine'
 prompt = '^mine>'
 working = '^\.\.\. thinking'
 error = '^FATAL: '
+[dialog]
+option = '^\s*(?P<mark>>)?\s*(?P<number>[1-9])\) (?P<label>.+)$'
+hint = 'Enter to choose'
+[[ask]]
+kind = 'permission'
+name = 'really'
+pattern = 'Really\?'
+[[option]]
+kind = 'reject'
+pattern = '^No$'
 ";
 
 /// Shows the next screen for each line it is given.
 const PROGRAM: &str = r#"
-for screen in 'hello' '... thinking hard' 'mine> ' 'FATAL: out of luck' 'bye'; do
-    printf '\033[2J\033[H%s\r\n' "$screen"; read -r _
+dialog='mine> rm\r\n\r\nReally?\r\n> 1) Yes\r\n  2) No\r\nEnter to choose'
+for screen in 'hello' '... thinking hard' 'mine> ' 'FATAL: out of luck' "$dialog" 'bye'; do
+    printf '\033[2J\033[H%b\r\n' "$screen"; read -r _
 done
 "#;
 
@@ -73,6 +84,16 @@ fn with_rules_the_screen_tells() {
     until(&events, "blocked");
     let (_, error) = state(&sidecar);
     assert_eq!(error["detail"]["fault"]["message"], "FATAL: out of luck");
+    next();
+    // What stands above the dialog is no prompt any more. It is told, and nothing is typed into it.
+    until(&events, "waiting");
+    let (_, asked) = sidecar.ask("GET", "/api/v1/agent/asks", "");
+    assert_eq!(
+        (&asked["asks"][0]["kind"], &asked["asks"][0]["options"][1]["label"]),
+        (&"permission".into(), &"No".into())
+    );
+    let (status, told) = sidecar.ask("POST", "/api/v1/agent/respond", r#"{"accept":false}"#);
+    assert_eq!((status, &told["error"]["code"]), (404, &"NO_DRIVER".into()));
     next();
     until(&events, "unknown");
 }
