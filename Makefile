@@ -45,7 +45,7 @@ test-real: deps ## The real agents in coop, and what they drew against xterm.js
 	node tests/xterm/compare.mjs --show target/debug/examples/show --raw target/real --filter raw:
 	COOP_REAL_CLAUDE=$$(node tests/real/which.mjs claude) COOP_REAL_CODEX=$$(node tests/real/which.mjs codex) \
 		COOP_REAL_GEMINI=$$(node tests/real/which.mjs gemini) COOP_REAL_OPENCODE=$$(node tests/real/which.mjs opencode) \
-		$(REAL) claude hook keys runtimes truth codex gemini:: opencode:: opencode_link:: acp:: | tee target/real/cases.txt
+		$(REAL) claude hook keys runtimes truth codex gemini:: opencode:: opencode_link:: acp:: shim::agents opencode_goes_on | tee target/real/cases.txt
 	node tests/real/table.mjs target/real/cases.txt
 
 test-grpc: deps ## The gRPC service by reflection, with buf

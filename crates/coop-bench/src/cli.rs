@@ -33,6 +33,7 @@ pub(crate) enum Measurement {
     Hooks,
     Screen,
     Subscribers,
+    Shim,
     Instructions,
     Turns,
 }
@@ -61,6 +62,9 @@ pub(crate) enum Part {
     /// Subscribes to a sidecar's output
     #[command(hide = true)]
     Subscribe { host: String, count: usize, pace: Pace },
+    /// Speaks ACP, and uses this many tools in a second
+    #[command(hide = true)]
+    Busy { tools: u32, seconds: u64 },
     /// Feeds a recording to a terminal core
     #[command(hide = true)]
     Feed { core: Core, file: PathBuf },

@@ -49,6 +49,10 @@ impl Http {
         self.request(Method::POST, "/api/v1/input", body.into()).await.map(drop)
     }
 
+    pub(crate) async fn post(&mut self, path: &str, body: &serde_json::Value) -> anyhow::Result<()> {
+        self.request(Method::POST, path, body.to_string().into()).await.map(drop)
+    }
+
     /// Reports what a hook of the agent's would.
     pub(crate) async fn hook(&mut self, event: &str, token: &str, payload: &serde_json::Value) -> anyhow::Result<()> {
         let path = format!("/api/v1/hooks/{event}");
@@ -97,8 +101,17 @@ impl Output {
         Self::subscribe(host, "mode=state").await
     }
 
+    /// Follows the events of a shim.
+    pub(crate) async fn shim(host: &str) -> anyhow::Result<Self> {
+        Self::open(host, "events").await
+    }
+
     async fn subscribe(host: &str, query: &str) -> anyhow::Result<Self> {
-        let url = format!("ws://{host}/ws?{query}");
+        Self::open(host, &format!("ws?{query}")).await
+    }
+
+    async fn open(host: &str, path: &str) -> anyhow::Result<Self> {
+        let url = format!("ws://{host}/{path}");
         let (socket, _) = tokio_tungstenite::client_async(url, connect(host).await?).await?;
         Ok(Self(socket))
     }

@@ -26,6 +26,8 @@ pub(crate) struct Effort {
     pub(crate) keystrokes: usize,
     /// How long something is watched or asked for.
     pub(crate) window: Duration,
+    /// How long events go through a shim.
+    pub(crate) shim: Duration,
 }
 
 impl Effort {
@@ -36,6 +38,7 @@ impl Effort {
         starts: 40,
         keystrokes: 2000,
         window: Duration::from_secs(5),
+        shim: Duration::from_secs(60),
     };
     pub(crate) const QUICK: Self = Self {
         stream: 10_000_000,
@@ -44,6 +47,7 @@ impl Effort {
         starts: 10,
         keystrokes: 200,
         window: Duration::from_secs(1),
+        shim: Duration::from_secs(6),
     };
 }
 

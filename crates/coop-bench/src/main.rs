@@ -4,6 +4,7 @@
 //! with ours: a bare PTY, tmux, or coop itself without the thing in question.
 
 mod bare;
+mod busy;
 mod child;
 mod cli;
 mod client;
@@ -42,6 +43,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Some(Part::Echo) => child::echo()?,
         Some(Part::Exit { report }) => child::exit(&report)?,
         Some(Part::Subscribe { host, count, pace }) => subscribe::run(&host, count, pace)?,
+        Some(Part::Busy { tools, seconds }) => busy::run(tools, seconds)?,
         Some(Part::Feed { core, file }) => feed::feed(core, &file)?,
         Some(Part::Turns { turns }) => drop(turns::run(turns)?),
         Some(Part::Stream { kind, size }) => std::io::stdout().write_all(&streams::generate(kind, size))?,

@@ -143,7 +143,7 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn check_source(uri: &Uri, headers: &HeaderMap, config: &Config) -> Result<(), Error> {
+pub(crate) fn check_source(uri: &Uri, headers: &HeaderMap, config: &Config) -> Result<(), Error> {
     let host = match uri.authority() {
         Some(authority) => Some(authority.as_str()),
         None => headers.get(header::HOST).and_then(|host| host.to_str().ok()),

@@ -16,6 +16,7 @@ mod openapi;
 mod peer;
 mod routes;
 mod serve;
+pub mod shim;
 mod sse;
 mod wire;
 mod ws;

@@ -71,26 +71,55 @@ pub(crate) struct Place {
 /// Serves agents on any number of listeners.
 pub struct Server<A: Agents> {
     app: Arc<App<A>>,
+    connections: Connections,
+}
+
+/// The connections of one server.
+pub(crate) struct Connections {
+    shutdown: CancellationToken,
     tasks: TaskTracker,
-    connections: Arc<Semaphore>,
+    places: Arc<Semaphore>,
+}
+
+impl Connections {
+    pub(crate) fn new(shutdown: CancellationToken) -> Self {
+        Self { shutdown, tasks: TaskTracker::new(), places: Arc::new(Semaphore::new(most_connections())) }
+    }
+
+    /// Serves on a listener, in the background, until the shutdown.
+    pub(crate) fn accept(&self, listener: Listener, router: Router) {
+        self.accept_in(listener, router, Arc::clone(&self.places));
+    }
+
+    fn accept_in(&self, listener: Listener, router: Router, places: Arc<Semaphore>) {
+        self.tasks.spawn(accept(listener, router, self.shutdown.clone(), self.tasks.clone(), places));
+    }
+
+    /// Waits until the last client has gone or the time is up.
+    pub(crate) async fn wait(&self, limit: Duration) {
+        self.tasks.close();
+        if tokio::time::timeout(limit, self.tasks.wait()).await.is_err() {
+            tracing::warn!("some clients did not go in time");
+        }
+    }
 }
 
 impl<A: Agents> Server<A> {
     /// Returns a server that listens nowhere yet.
     pub fn new(agents: A, config: Config) -> Self {
-        let app = Arc::new(App::new(agents, config, CancellationToken::new()));
-        Self { app, tasks: TaskTracker::new(), connections: Arc::new(Semaphore::new(most_connections())) }
+        let shutdown = CancellationToken::new();
+        let app = Arc::new(App::new(agents, config, shutdown.clone()));
+        Self { app, connections: Connections::new(shutdown) }
     }
 
     /// Begins to serve on a listener, in the background.
     pub fn listen(&self, listener: Listener, surface: Surface) {
         let router = self.surface(surface);
         // Probes must get through also when clients have taken every place.
-        let connections = match surface {
-            Surface::Api => Arc::clone(&self.connections),
-            Surface::Health => Arc::new(Semaphore::new(MAX_PROBES)),
-        };
-        self.tasks.spawn(accept(listener, router, self.app.shutdown.clone(), self.tasks.clone(), connections));
+        match surface {
+            Surface::Api => self.connections.accept(listener, router),
+            Surface::Health => self.connections.accept_in(listener, router, Arc::new(Semaphore::new(MAX_PROBES))),
+        }
     }
 
     /// Returns what is served over TCP, for callers that bring their own connections and vouch for them.
@@ -116,10 +145,7 @@ impl<A: Agents> Server<A> {
     /// Stops accepting, tells every client, and waits until the last has gone or the time is up.
     pub async fn shut_down(self, limit: Duration) {
         self.app.shutdown.cancel();
-        self.tasks.close();
-        if tokio::time::timeout(limit, self.tasks.wait()).await.is_err() {
-            tracing::warn!("some clients did not go in time");
-        }
+        self.connections.wait(limit).await;
     }
 }
 
@@ -247,7 +273,7 @@ mod tests {
     async fn narrow() -> (Server<Nobody>, std::net::SocketAddr) {
         let token = Some(Token::new("secret").expect("a token"));
         let mut server = Server::new(Nobody, Config { token, ..Config::default() });
-        server.connections = Arc::new(Semaphore::new(1));
+        server.connections.places = Arc::new(Semaphore::new(1));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         server.listen(Listener::Tcp(listener), Surface::Api);

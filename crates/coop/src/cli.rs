@@ -78,6 +78,8 @@ pub(crate) enum Sub {
     Run(Box<Run>),
     /// Tells which agents are installed here, and what would not work
     Doctor(Doctor),
+    /// Serves one agent by the adapter-shim protocol: briefs in, events and decisions out
+    Shim(Shim),
     /// Runs a simulated agent, or a fake model server for real ones
     Sim(Sim),
     /// Passes on what an agent's hook is told (used by the hooks coop sets up)
@@ -247,6 +249,57 @@ pub(crate) struct Doctor {
     /// As JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Shim {
+    /// Which agent; `mock` and `claude --mock` are the same
+    #[arg(long, env = "COOP_AGENT", value_name = "TYPE", default_value = "claude")]
+    pub(crate) agent: ShimAgent,
+    /// Play a script instead of running an agent
+    #[arg(long)]
+    pub(crate) mock: bool,
+    /// TCP port; 0 picks a free one. The first line on standard output tells which
+    #[arg(long, env = "AGENT_PORT", value_name = "PORT", default_value_t = 9100)]
+    pub(crate) port: u16,
+    /// Address to bind to; any but loopback needs a token
+    #[arg(long, env = "COOP_HOST", value_name = "ADDR", default_value = "127.0.0.1", value_parser = parse_host)]
+    pub(crate) host: IpAddr,
+    /// The folder the agent works in [default: the current one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// Answer 404 to a resolution of a decision that is not pending, instead of `not_found`
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Token that every request must carry
+    #[arg(long, env = "COOP_AUTH_TOKEN", value_name = "TOKEN", hide_env_values = true, value_parser = parse_token)]
+    pub(crate) auth_token: Option<Token>,
+    /// Name by which clients may address this server, beside IP addresses and localhost; may be given often
+    #[arg(long, env = "COOP_ALLOW_HOST", value_name = "NAME", value_delimiter = ',')]
+    pub(crate) allow_host: Vec<String>,
+    /// Give the agent a configuration of its own, set up without dialogs, instead of the user's
+    #[arg(long, env = "COOP_ISOLATE")]
+    pub(crate) isolate: bool,
+    /// How log lines on standard error look
+    #[arg(long, env = "COOP_LOG_FORMAT", value_name = "FMT", default_value = "json")]
+    pub(crate) log_format: LogFormat,
+    /// Which log lines are written
+    #[arg(long, env = "COOP_LOG_LEVEL", value_name = "LVL", default_value = "info")]
+    pub(crate) log_level: LogLevel,
+    /// How the agent is run [default: its name]
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// The agents that a shim can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ShimAgent {
+    Claude,
+    Codex,
+    Opencode,
+    Gemini,
+    Acp,
+    Mock,
 }
 
 #[derive(Debug, Args)]

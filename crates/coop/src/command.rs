@@ -32,6 +32,9 @@ const OTHER_TERMINALS: &[&str] = &[
     "WEZTERM_UNIX_SOCKET",
 ];
 
+/// Tells a shim where its backend is, and has the token for it.
+pub(crate) const BOOTSTRAP: &str = "AGENT_BOOTSTRAP";
+
 /// Returns the command, and who answers its terminal queries.
 pub(crate) fn command(options: &Serve, socket: &Path) -> anyhow::Result<(Command, Queries)> {
     let (argv, queries) = match (&options.attach, options.command.as_slice()) {
@@ -76,8 +79,10 @@ fn environment(
 ) -> Vec<(OsString, Option<OsString>)> {
     // Those of the simulated agent and of our own are for the child.
     let is_for_child = |name: &str| name.starts_with("COOP_SIM_") || options.is_own_agent() && run::is_setting(name);
-    let is_ours =
-        |name: &OsStr| name.as_encoded_bytes().starts_with(b"COOP_") && !name.to_str().is_some_and(is_for_child);
+    let is_ours = |name: &OsStr| {
+        let is_named = name.as_encoded_bytes().starts_with(b"COOP_") && !name.to_str().is_some_and(is_for_child);
+        is_named || name == BOOTSTRAP
+    };
     // The bridge to a multiplexer, though, must find the same one as its user would.
     let foreign = |name: &OsStr| options.attach.is_none() && OTHER_TERMINALS.iter().any(|other| name == *other);
     let mut changes: Vec<(OsString, Option<OsString>)> =
@@ -115,11 +120,13 @@ mod tests {
     #[test]
     fn the_child_gets_no_secret_and_no_foreign_terminal() {
         let cli = Cli::parse_from(["coop", "--term", "vt220", "--auth-token", "hush", "--", "true"]);
-        let inherited = ["PATH", "COOP_AUTH_TOKEN", "COOP_PORT", "TMUX", "COLUMNS", "HOME"].map(OsString::from);
+        let inherited =
+            ["PATH", "COOP_AUTH_TOKEN", "COOP_PORT", "TMUX", "COLUMNS", "HOME", BOOTSTRAP].map(OsString::from);
         let mut changes = environment(&cli.serve, Path::new("/run/x.sock"), inherited.into_iter());
         changes.sort();
         let shown: Vec<_> = changes.iter().map(|(name, value)| format!("{name:?}={value:?}")).collect();
         insta::assert_snapshot!(shown.join("\n"), @r#"
+        "AGENT_BOOTSTRAP"=None
         "COLORTERM"=Some("truecolor")
         "COLUMNS"=None
         "COOP"=Some("1")

@@ -18,6 +18,7 @@ mod paths;
 mod run;
 mod serve;
 mod shield;
+mod shim;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -38,7 +39,11 @@ fn main() -> ExitCode {
     if let Some(Sub::Await { within, socket, missing, words, commands }) = &cli.sub {
         return fail(&await_socket::run(socket, missing, *within, *words, commands).into());
     }
-    if let (None, Some(token)) = (&cli.sub, &cli.serve.auth_token) {
+    if let Some(token) = match &cli.sub {
+        None => cli.serve.auth_token.as_ref(),
+        Some(Sub::Shim(options)) => options.auth_token.as_ref(),
+        Some(_) => None,
+    } {
         shield::hide_token(token);
     }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -53,6 +58,7 @@ fn main() -> ExitCode {
             Some(Sub::Type(options)) => oneshot::type_text(options).await,
             Some(Sub::Keys(options)) => oneshot::keys(options).await,
             Some(Sub::Run(options)) => run::run(*options).await,
+            Some(Sub::Shim(options)) => shim::run(options).await,
             Some(Sub::Doctor(options)) => doctor::run(options).await,
             Some(Sub::Sim(Sim { what })) => simulate(what).await,
             Some(Sub::Hook { .. } | Sub::Guard { .. } | Sub::Await { .. }) => Ok(0),

@@ -17,7 +17,8 @@ use crate::cli::{Linger, LogFormat, LogLevel, Serve};
 use crate::command::command;
 use crate::config::AgentConfig;
 use crate::driven;
-use crate::listen;
+use crate::leftovers::Folder;
+use crate::listen::{self, SocketFile};
 use crate::shield;
 
 /// A second signal counts as another order only after this: `timeout` and shells send one to a process and to its group.
@@ -57,35 +58,15 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     }
     start_log(options.log_format, options.log_level);
     let size = Size::new(options.cols, options.rows).context("--cols and --rows")?;
-    let token = options.auth_token.clone();
     let config = AgentConfig::read(&options.agent_config)?;
     if let Some(target) = &options.attach {
         bridge::check(target).await?;
     }
     shield::raise();
     tokio::spawn(shield::reap_adopted());
-    let bound = listen::bind(&options).await?;
-    let (command, queries) = command(&options, &bound.socket.path)?;
-    let chosen = driven::choose(&options, &command)?;
-    let (driven, _folder) = driven::agent(&options, &chosen, config, &command)?.unzip();
-    let session = Options {
-        id: AgentId(format!("{}-{}", chosen.name, std::process::id())),
-        agent: chosen.name.to_owned(),
-        command,
-        driven,
-        size,
-        ring: options.ring_size,
-        queries,
-        grace: options.grace,
-        idle_timeout: Some(options.idle_timeout).filter(|timeout| !timeout.is_zero()),
-    };
     let mut signals = Signals::new()?;
-    let (handle, done) = coop_session::start(session).await.map_err(CannotRun)?;
-    let server = Server::new(handle.clone(), Config { token, hosts: options.allow_host.clone() });
-    for (listener, surface) in bound.listeners {
-        server.listen(listener, surface);
-    }
-    match announce(chosen.name, &bound.lines) {
+    let Running { handle, done, server, agent, lines, _folder, _socket } = start(&options, config, size).await?;
+    match announce(agent, &lines) {
         // Whoever wanted to know is gone. The agent is not theirs alone.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         told => told.context("cannot write to standard output")?,
@@ -107,6 +88,45 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
         );
     }
     Ok(exit.map_or(1, |exit| exit.code.or(exit.signal.map(|signal| 128 + signal)).unwrap_or(1)))
+}
+
+/// A session that is served.
+pub(crate) struct Running {
+    pub(crate) handle: Handle,
+    pub(crate) done: oneshot::Receiver<Option<Exit>>,
+    pub(crate) server: Server<Handle>,
+    /// Which agent it is.
+    pub(crate) agent: &'static str,
+    /// Where it can be reached.
+    pub(crate) lines: Vec<String>,
+    pub(crate) _folder: Option<Folder>,
+    pub(crate) _socket: SocketFile,
+}
+
+/// Binds, prepares and starts, in this order: what is wrong is better said before anything runs.
+pub(crate) async fn start(options: &Serve, config: AgentConfig, size: Size) -> anyhow::Result<Running> {
+    let bound = listen::bind(options).await?;
+    let (command, queries) = command(options, &bound.socket.path)?;
+    let chosen = driven::choose(options, &command)?;
+    let (driven, folder) = driven::agent(options, &chosen, config, &command)?.unzip();
+    let session = Options {
+        id: AgentId(format!("{}-{}", chosen.name, std::process::id())),
+        agent: chosen.name.to_owned(),
+        command,
+        driven,
+        size,
+        ring: options.ring_size,
+        queries,
+        grace: options.grace,
+        idle_timeout: Some(options.idle_timeout).filter(|timeout| !timeout.is_zero()),
+    };
+    let (handle, done) = coop_session::start(session).await.map_err(CannotRun)?;
+    let token = options.auth_token.clone();
+    let server = Server::new(handle.clone(), Config { token, hosts: options.allow_host.clone() });
+    for (listener, surface) in bound.listeners {
+        server.listen(listener, surface);
+    }
+    Ok(Running { handle, done, server, agent: chosen.name, lines: bound.lines, _folder: folder, _socket: bound.socket })
 }
 
 /// Returns the last lines on the screen that are not empty.
@@ -165,14 +185,14 @@ async fn exited(handle: &Handle, linger: Linger) {
 }
 
 /// The signals that end a sidecar.
-struct Signals([tokio::signal::unix::Signal; 3]);
+pub(crate) struct Signals([tokio::signal::unix::Signal; 3]);
 
 impl Signals {
-    fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         Ok(Self([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?]))
     }
 
-    async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         let [terminate, interrupt, hang_up] = &mut self.0;
         tokio::select! {
             _ = terminate.recv() => {}
@@ -193,7 +213,7 @@ fn announce(agent: &str, lines: &[String]) -> io::Result<()> {
     out.flush()
 }
 
-fn start_log(format: LogFormat, level: LogLevel) {
+pub(crate) fn start_log(format: LogFormat, level: LogLevel) {
     let level = match level {
         LogLevel::Off => LevelFilter::OFF,
         LogLevel::Error => LevelFilter::ERROR,

@@ -6,6 +6,7 @@ mod hooks;
 mod instructions;
 mod memory;
 mod screen;
+mod shim;
 mod start;
 mod subscribers;
 mod throughput;
@@ -28,6 +29,7 @@ pub(crate) fn run(measurement: Measurement, lab: &Lab, table: &mut Table) -> any
         Measurement::Hooks => hooks::run(lab, table),
         Measurement::Screen => screen::run(lab, table),
         Measurement::Subscribers => subscribers::run(lab, table),
+        Measurement::Shim => shim::run(lab, table),
         Measurement::Instructions => instructions::run(lab, table),
         Measurement::Turns => turns::run(lab, table),
     };

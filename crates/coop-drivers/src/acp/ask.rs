@@ -90,11 +90,11 @@ fn choose<'a>(
 ) -> Result<Option<&'a PermissionOption>, Refusal> {
     if answer.input.is_some() || !answer.answers.is_empty() || !answer.options.is_empty() {
         let why = "over ACP one option is chosen; what is asked for cannot be changed";
-        return Err(Refusal::BadRequest(why.into()));
+        return Err(Refusal::Unsupported(why.into()));
     }
     if answer.text.is_some() {
         let why = "over ACP an answer carries no words; answer without, then send them as a message";
-        return Err(Refusal::BadRequest(why.into()));
+        return Err(Refusal::Unsupported(why.into()));
     }
     let of_kind = |kind| options.iter().filter(move |option| option.kind == kind);
     match (answer.accept, answer.option) {

@@ -1,6 +1,6 @@
 //! The tools that the agent uses, put together from what it tells of them bit by bit.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use agent_client_protocol_schema::{ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolKind};
 use coop_api::{Artifact, ToolPhase, ToolUse};
@@ -10,9 +10,16 @@ use super::updates::text;
 use super::wire;
 use crate::{Meaning, artifact_kind};
 
+/// How many uses that are over are remembered, so that what is told of them again is not news. A turn may have thousands.
+const REMEMBERED: usize = 256;
+
 /// The tools of a conversation, by the agent's names for their uses.
 #[derive(Debug, Default)]
-pub(super) struct Tools(HashMap<String, Use>);
+pub(super) struct Tools {
+    uses: HashMap<String, Use>,
+    /// Those that are over, oldest first.
+    over: VecDeque<String>,
+}
 
 #[derive(Debug)]
 struct Use {
@@ -59,6 +66,10 @@ impl Tools {
         }
         if is_finished {
             meanings.extend(used.finish(&id, status == ToolCallStatus::Completed, Some(at)));
+            self.over.push_back(id);
+            if self.over.len() > REMEMBERED {
+                self.over.pop_front().map(|oldest| self.uses.remove(&oldest));
+            }
         }
         Told { meanings, tool: (!is_finished).then_some(tool), is_finished }
     }
@@ -73,7 +84,7 @@ impl Tools {
 
     /// Notes what somebody decided.
     pub(super) fn decided(&mut self, id: &str, allowed: bool, at: u64) {
-        if let Some(used) = self.0.get_mut(id) {
+        if let Some(used) = self.uses.get_mut(id) {
             used.denied = !allowed;
             used.since = at;
         }
@@ -81,15 +92,16 @@ impl Tools {
 
     /// Returns the end of what was not allowed and of which the agent told no more. What else is left goes on.
     pub(super) fn turn_ended(&mut self) -> Vec<Meaning> {
-        let denied = self.0.iter_mut().filter(|(_, used)| used.denied && used.stage != Stage::Finished);
+        let denied = self.uses.iter_mut().filter(|(_, used)| used.denied && used.stage != Stage::Finished);
         let meanings = denied.flat_map(|(id, used)| used.finish(id, false, None)).collect();
-        self.0.retain(|_, used| used.stage != Stage::Finished);
+        self.uses.retain(|_, used| used.stage != Stage::Finished);
+        self.over.clear();
         meanings
     }
 
     fn note(&mut self, update: ToolCallUpdate, at: u64) -> &mut Use {
         let id = update.tool_call_id.clone();
-        let used = self.0.entry(id.to_string()).or_insert_with(|| Use {
+        let used = self.uses.entry(id.to_string()).or_insert_with(|| Use {
             call: ToolCall::new(id, ""),
             stage: Stage::Begun,
             since: at,

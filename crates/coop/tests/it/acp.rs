@@ -225,7 +225,7 @@ fn the_whole_list_over_acp() {
         let (status, refused) = agent.post("/api/v1/agent/nudge", &json!({ "message": "not now" }));
         assert_eq!((status, &refused["error"]["code"]), (409, &json!("AGENT_BUSY")));
         let (status, refused) = agent.post("/api/v1/agent/respond", &json!({ "accept": false, "text": "words" }));
-        assert_eq!((status, &refused["error"]["code"]), (400, &json!("BAD_REQUEST")), "words would be lost");
+        assert_eq!((status, &refused["error"]["code"]), (501, &json!("UNSUPPORTED")), "words would be lost");
         let (status, refused) = agent.post("/api/v1/agent/respond", &json!({ "option": 9 }));
         assert_eq!((status, &refused["error"]["code"]), (409, &json!("NO_SUCH_OPTION")));
         let since = Instant::now();

@@ -1,4 +1,4 @@
-//! The examples of `docs/API.md`, run as they stand there: in one shell, one after another.
+//! The examples of `docs/API.md` and `docs/SHIM.md`, run as they stand there: in one shell, one after another.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,8 +7,8 @@ use std::process::Command;
 
 use crate::tool::COOP;
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/API.md");
-/// The page takes six seconds. Then all that it started is ended.
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+/// A page takes six seconds. Then all that it started is ended.
 const LIMIT: &str = "180";
 /// What stands in the output for anything at all.
 const ANYTHING: char = '…';
@@ -62,15 +62,19 @@ fn is_like(shown: &str, output: &str) -> bool {
     true
 }
 
+fn read(page: &str) -> String {
+    fs::read_to_string(Path::new(DOCS).join(page)).expect("the page is there")
+}
+
 /// Runs all scripts in one shell and returns what each of them printed.
-fn run(examples: &[Example]) -> Vec<String> {
+fn run(page: &str, examples: &[Example]) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let [bin, home, work] = ["bin", "home", "work"].map(|name| folder.path().join(name));
     for folder in [&bin, &home, &work] {
         fs::create_dir(folder).expect("it can be made");
     }
     symlink(COOP, bin.join("coop")).expect("it can be linked");
-    let mark = |line: usize| format!("=== {}:{line} ===\n", Path::new(PAGE).display());
+    let mark = |line: usize| format!("=== {page}:{line} ===\n");
     let steps = examples.iter().map(|example| format!("printf '%s' '{}'\n{}", mark(example.line), example.script));
     let script = format!("exec 2>&1\n{}", steps.collect::<String>());
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
@@ -93,20 +97,29 @@ fn run(examples: &[Example]) -> Vec<String> {
     outputs.split_off(1)
 }
 
-#[test]
-fn every_example_of_the_page_does_what_the_page_shows() {
-    let page = fs::read_to_string(PAGE).expect("the page is there");
-    let examples = examples(&page);
-    let outputs = run(&examples);
+fn does_what_it_shows(page: &str) {
+    let examples = examples(&read(page));
+    assert!(!examples.is_empty());
+    let outputs = run(page, &examples);
     for (Example { line, script, output }, printed) in examples.iter().zip(outputs) {
         let shown = output.as_deref().unwrap_or_default();
-        assert!(is_like(shown, &printed), "docs/API.md:{line}\n{script}\nshows\n{shown}\nand prints\n{printed}");
+        assert!(is_like(shown, &printed), "docs/{page}:{line}\n{script}\nshows\n{shown}\nand prints\n{printed}");
     }
 }
 
 #[test]
+fn every_example_of_the_page_does_what_the_page_shows() {
+    does_what_it_shows("API.md");
+}
+
+#[test]
+fn every_example_of_the_shim_does_what_the_page_shows() {
+    does_what_it_shows("SHIM.md");
+}
+
+#[test]
 fn every_route_about_agents_has_an_example() {
-    let page = fs::read_to_string(PAGE).expect("the page is there");
+    let page = read("API.md");
     let scripts: String = examples(&page).into_iter().map(|example| example.script).collect();
     let document = coop_server::openapi();
     let paths = document["paths"].as_object().expect("there are paths").keys();

@@ -22,6 +22,7 @@ mod opencode_link;
 mod repository;
 mod run;
 mod runtimes;
+mod shim;
 mod sidecar;
 mod tool;
 mod truth;

@@ -106,15 +106,15 @@ proptest! {
 #[test]
 fn what_the_protocol_cannot_carry_is_refused_and_nothing_is_sent() {
     let options = [("allow_once", "y".to_owned()), ("reject_once", "n".to_owned())];
-    for refused in [
-        r#"{}"#,
+    for unsupported in [
         r#"{"accept":false,"text":"because"}"#,
         r#"{"text":"because"}"#,
         r#"{"accept":true,"input":{"command":"ls"}}"#,
-        r#"{"accept":true,"option":2}"#,
-        r#"{"accept":false,"option":1}"#,
         r#"{"options":[1]}"#,
     ] {
+        assert!(matches!(outcome(&options, &answer(unsupported)), Err(Refusal::Unsupported(_))), "{unsupported}");
+    }
+    for refused in [r#"{}"#, r#"{"accept":true,"option":2}"#, r#"{"accept":false,"option":1}"#] {
         assert!(matches!(outcome(&options, &answer(refused)), Err(Refusal::BadRequest(_))), "{refused}");
     }
     for missing in [r#"{"option":0}"#, r#"{"option":3}"#, r#"{"accept":true,"always":true}"#] {
