@@ -6,8 +6,10 @@ SHELL := /bin/bash
 CARGO ?= cargo
 TOOLS := .tools
 RECORDINGS ?= ../shared/recordings
+# Always the whole workspace: with other features everything would be built once more.
+BUILT = $(CARGO) test --workspace --no-run
 # They wait for each other's processes more than they work: two at a time.
-REAL = $(CARGO) test -p coop --test it -- --test-threads 2 --nocapture
+REAL = $(CARGO) test --workspace --test it -- --test-threads 2 --nocapture
 
 .PHONY: help run test lint fmt generate test-rust test-xterm test-real test-grpc test-fuzz bench fuzz mutants layout deps clean
 
@@ -32,13 +34,12 @@ test-rust: deps ## Unit, property and integration tests
 	$(CARGO) test --workspace
 
 test-xterm: deps ## Our screen against xterm.js, case by case and with live programs
-	$(CARGO) build -p coop-term --example show
+	$(BUILT)
 	cd tests/xterm && npm ci --no-audit --no-fund --loglevel=error
 	node tests/xterm/compare.mjs --show target/debug/examples/show --recordings $(RECORDINGS) --require-live
 
 test-real: deps ## The real agents in coop, and what they drew against xterm.js
-	$(CARGO) build -p coop
-	$(CARGO) build -p coop-term --example show
+	$(BUILT)
 	cd tests/real && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	cd tests/xterm && npm ci --no-audit --no-fund --loglevel=error
 	node tests/real/record.mjs --coop target/debug/coop --out target/real
@@ -49,7 +50,7 @@ test-real: deps ## The real agents in coop, and what they drew against xterm.js
 	node tests/real/table.mjs target/real/cases.txt
 
 test-grpc: deps ## The gRPC service by reflection, with buf
-	$(CARGO) build -p coop
+	$(BUILT)
 	tests/tools/buf.sh target/debug/coop $(TOOLS)/bin/buf
 
 test-fuzz: deps ## A minute of fuzzing, always from the same seed
