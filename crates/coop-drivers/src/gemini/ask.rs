@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::Gemini;
 use super::input::{AFTER_PASTE, short_form};
-use crate::driver::{OnScreen, Refusal, Step};
-use crate::keys::{self, ENTER, ESCAPE, is_blank, numbered, of_kind, paste, plain, shown, taken};
+use crate::driver::{Expected, OnScreen, Refusal, Retry, Step};
+use crate::keys::{self, ENTER, ESCAPE, TAKEN_WITHIN, is_blank, numbered, of_kind, paste, plain, shown};
 use crate::questions::{given, pick, question};
 use crate::rules::{Dialog, Hint, Rules, rows};
 use crate::{AskDraft, Meaning, Signal};
@@ -125,8 +125,20 @@ pub(super) fn answer(rules: &Rules, ask: &Ask, answer: &Answer, screen: &Screen)
     };
     // What was drawn this moment may be another in the next.
     steps.insert(0, shown(OnScreen::Asked(Box::new(ask.clone()))));
-    steps.push(taken());
+    steps.push(Step::Expect { what: Expected::AskGone, within: TAKEN_WITHIN, retry: lost_enter(&steps) });
     Ok(steps)
+}
+
+/// A busy agent may lose the Enter that ends an answer. It is pressed once more if what was there before it still is.
+fn lost_enter(steps: &[Step]) -> Option<Retry> {
+    match steps {
+        [.., Step::Expect { what: Expected::Screen(seen @ OnScreen::Rows { .. }), .. }, Step::Type(keys)]
+            if *keys == ENTER =>
+        {
+            Some(Retry { keys: ENTER, only_if: seen.clone() })
+        }
+        _ => None,
+    }
 }
 
 /// Returns the key for an answer to anything but a question.

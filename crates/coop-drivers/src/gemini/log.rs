@@ -65,6 +65,9 @@ impl Gemini {
     /// Returns what a line says about the turn.
     fn turn(&mut self, line: &Value, kind: &str, text: &str, written: u64) -> Vec<Signal> {
         let signal = |detail: &str, meaning| Signal::new(EvidenceSource::SessionLog, detail, meaning);
+        let answers = matches!(kind, "gemini" | "info" | "error");
+        self.answered |= answers;
+        let is_late = answers && std::mem::take(&mut self.unanswered);
         match kind {
             // A hook tells of it where there are hooks; what the agent was sent back with shows the prompt of its turn.
             "user" if !self.hooked && is_prompt(line) && line["displayContent"].is_null() => {
@@ -80,7 +83,7 @@ impl Gemini {
                 self.worked_at = Some(written);
                 Vec::new()
             }
-            "info" if text == CANCELLED && (self.busy || self.asked.is_some()) => {
+            "info" if text == CANCELLED && (self.busy || self.asked.is_some() || is_late) => {
                 let detail = "the log says that the request was cancelled";
                 let mut signals = self.ask_over(EvidenceSource::SessionLog, detail);
                 self.end_turn();
@@ -88,7 +91,8 @@ impl Gemini {
                 signals.push(signal(detail, Meaning::Idle(TurnOutcome::Interrupted)));
                 signals
             }
-            "error" if self.busy && text.starts_with(API_ERROR) => {
+            // It may be written after the title has said that all is over.
+            "error" if text.starts_with(API_ERROR) => {
                 self.end_turn();
                 self.settled_at = written;
                 vec![signal("the log says that the request failed", Meaning::Blocked(api_fault(text)))]

@@ -87,6 +87,12 @@ pub(crate) struct Gemini {
     settled_at: u64,
     /// When work was seen last in the turn. A title that says it is ready before any is that of the turn before.
     worked_at: Option<u64>,
+    /// Whether a log is kept of the conversation.
+    logged: bool,
+    /// Whether the log has told anything of the turn but its prompt.
+    answered: bool,
+    /// Whether a turn is over of which the log has told nothing yet: it may have failed.
+    unanswered: bool,
     /// What it told that it will ask.
     notified: Option<Notified>,
     /// What it asks, and whether a hook has told of it.
@@ -126,6 +132,9 @@ impl Gemini {
             busy: false,
             settled_at: 0,
             worked_at: None,
+            logged: setup::session_id(launch).is_some(),
+            answered: false,
+            unanswered: false,
             notified: None,
             asked: None,
             early: None,
@@ -143,6 +152,7 @@ impl Gemini {
         self.begun = true;
         self.has_prompt = false;
         self.settled_at = at;
+        (self.answered, self.unanswered) = (false, false);
         self.worked_at = self.worked_at.filter(|worked| *worked >= at);
         self.notified = None;
         self.asked = None;
@@ -235,6 +245,7 @@ impl Gemini {
             signals.push(idle(TurnOutcome::Interrupted));
         } else if self.busy && self.worked_at.is_some_and(|at| at <= self.ready_at) {
             self.end_turn();
+            self.unanswered = self.logged && !self.answered;
             signals.push(idle(TurnOutcome::Completed));
         }
         signals
@@ -313,6 +324,10 @@ impl Driver for Gemini {
     /// Hooks of the project have a say in it too; the title tells, unless it is switched off.
     fn ends_on_stop(&self) -> bool {
         !self.titled
+    }
+
+    fn is_behind(&self) -> bool {
+        self.unanswered
     }
 
     fn start_reply(&self, _: StartSource, context: &str) -> Option<Value> {

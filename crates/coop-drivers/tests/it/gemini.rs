@@ -8,7 +8,7 @@ use coop_api::{AgentState, Answer};
 use coop_drivers::{Expected, Known, Launch, OnScreen, Rules, Runtime, Step, View};
 use proptest::prelude::*;
 use proptest::sample::{Index, subsequence};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::mimic::{Mimic, SESSION, Seen, says_no};
 use crate::recordings::{Recording, dialog, read, story};
@@ -212,4 +212,39 @@ proptest! {
         let seen: Vec<_> = seen.into_iter().map(|at| EVERYTHING[at].clone()).collect();
         check(&mut mimic(isolated), &seen);
     }
+}
+
+/// On a busy machine the title says that it is ready before the log says that the request failed.
+#[test]
+fn a_turn_is_not_over_before_the_log_has_told_how_it_went() {
+    let line = |kind: &str, text: &str| {
+        let content = if kind == "user" { json!([{ "text": text }]) } else { json!(text) };
+        Seen::Log(
+            json!({ "id": format!("{kind}{text}"), "type": kind, "content": content, "timestamp": "1970-01-01T00:00:10Z" }),
+        )
+    };
+    let asked = || {
+        let mut mimic = mimic(true);
+        mimic.see(
+            &Seen::Hook {
+                event: "SessionStart".into(),
+                payload: json!({ "source": "startup", "session_id": SESSION }),
+            },
+            1_000,
+        );
+        mimic.see(&Seen::Hook { event: "BeforeAgent".into(), payload: json!({ "prompt": "go" }) }, 5_000);
+        mimic.see(&Seen::Title("✦  Working… (x)".into()), 6_000);
+        mimic.see(&Seen::Title("◇  Ready (x)".into()), 7_000);
+        mimic.see(&Seen::Screen(rows(INPUT)), 7_000);
+        mimic
+    };
+    assert!(asked().driver.is_behind(), "nothing was told of the turn yet");
+    let mut failed = asked();
+    failed.see(&line("error", "[API Error: {\"error\":{\"code\":401}}]"), 8_000);
+    assert!(!failed.driver.is_behind());
+    assert!(matches!(failed.state(), AgentState::Blocked { .. }), "{:?}", failed.state());
+    let mut answered = asked();
+    answered.see(&line("gemini", "hello"), 8_000);
+    assert!(!answered.driver.is_behind());
+    assert_eq!(answered.describe(), "idle");
 }
