@@ -139,7 +139,7 @@ impl Codex {
             }
             JOIN => {
                 (self.joining, self.joined) = (false, self.joined || !failed);
-                Vec::new()
+                self.catch_up(&result["thread"])
             }
             // The first message is not on its way any more, and nothing else would be heard. Of any other the sender is told.
             TURN if failed => {
@@ -293,11 +293,7 @@ impl Codex {
         match status["type"].as_str() {
             Some("active") => {
                 self.prompt = None;
-                if !self.joined && !self.joining {
-                    self.joining = true;
-                    let params = json!({ "threadId": self.thread, "excludeTurns": true });
-                    self.tell(JOIN, "thread/resume", &params);
-                }
+                self.join();
                 if self.busy { Vec::new() } else { self.work() }
             }
             Some("idle") if self.joined && self.busy => Vec::new(),
@@ -319,6 +315,32 @@ impl Codex {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Asks to hear of what happens in the conversation. Before its first turn is written down that is refused, so it is
+    /// asked again while the turn goes on.
+    pub(super) fn join(&mut self) {
+        if self.linked && !self.joined && !self.joining {
+            self.joining = true;
+            self.tell(JOIN, "thread/resume", &json!({ "threadId": self.thread }));
+        }
+    }
+
+    /// Tells what has happened so far in a turn that was joined in its middle.
+    fn catch_up(&mut self, thread: &Value) -> Vec<Meaning> {
+        let turn = thread["turns"].as_array().and_then(|turns| turns.last()).unwrap_or(&Value::Null);
+        if !self.busy || turn["status"] != "inProgress" {
+            return Vec::new();
+        }
+        if self.turn.is_none() {
+            self.turn = turn["id"].as_str().map(str::to_owned);
+        }
+        let items = turn["items"].as_array().map_or(&[][..], Vec::as_slice);
+        // Of the last one there may be more to come.
+        let (last, done) = items.split_last().map_or((&Value::Null, items), |(last, done)| (last, done));
+        let mut meanings: Vec<_> = done.iter().flat_map(|item| self.item_ended(item)).collect();
+        meanings.extend(self.item_began(last));
+        meanings
     }
 
     /// Tells what happened in a turn that nobody told us of, if no other has begun since.

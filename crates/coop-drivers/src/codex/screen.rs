@@ -33,6 +33,9 @@ impl Codex {
         if self.way == Way::Lines {
             return Vec::new();
         }
+        if self.busy {
+            self.join();
+        }
         let lines = rows(screen);
         let told_by_server = |dialog: &Dialog| self.linked && dialog.kind != AskKind::Setup;
         let found = self.rules.dialog(&lines, Hint::Needed).or_else(|| spaced(&self.rules, &lines));

@@ -443,6 +443,37 @@ fn a_turn_that_was_over_before_coop_had_joined_is_read() {
     assert_eq!(mimic.describe(), "idle");
 }
 
+/// The first turn cannot be joined before it is written down: that was tried once, and nothing was heard of a long one.
+#[test]
+fn a_turn_is_joined_as_soon_as_that_is_possible() {
+    let mut mimic = mimic(Runtime::Pty, "codex");
+    mimic.see(&Seen::Link(true), 0);
+    mimic.see(&Seen::Control(json!({ "id": "coop-hello", "result": {} })), 0);
+    let thread = json!({ "id": "T", "status": { "type": "idle" } });
+    mimic.see(&Seen::Control(json!({ "method": "thread/started", "params": { "thread": thread } })), 0);
+    said(&mut mimic);
+    status(&mut mimic, "T", "active");
+    for _ in 0..3 {
+        assert_eq!(said(&mut mimic), ["thread/resume"]);
+        mimic.see(&Seen::Screen(vec![]), 0);
+        assert_eq!(said(&mut mimic), Vec::<String>::new(), "one at a time");
+        mimic.see(&Seen::Control(json!({ "id": "coop-join", "error": { "message": "no rollout found" } })), 0);
+        mimic.see(&Seen::Screen(vec![]), 0);
+    }
+    said(&mut mimic);
+    let items = json!([
+        { "type": "userMessage", "id": "1", "content": [{ "type": "text", "text": "x" }] },
+        { "type": "agentMessage", "id": "2", "text": "tick" },
+    ]);
+    let thread = json!({ "id": "T", "turns": [{ "id": "U", "items": items, "status": "inProgress" }] });
+    let told = mimic.see(&Seen::Control(json!({ "id": "coop-join", "result": { "thread": thread } })), 0);
+    let began = |signal: &Signal| signal.meaning == Meaning::TurnBegan { prompt: Some("x".into()) };
+    assert!(told.iter().any(began), "{told:?}");
+    assert!(!told.iter().any(|signal| matches!(signal.meaning, Meaning::Said(ref said) if said.text == "tick")));
+    mimic.see(&Seen::Screen(vec![]), 0);
+    assert_eq!((said(&mut mimic), mimic.describe().as_str()), (Vec::new(), "working"));
+}
+
 /// It was opened, as one of any conversation, and stayed open: its end was heard only of the person's own.
 #[test]
 fn what_a_sub_agent_asks_ends_too() {

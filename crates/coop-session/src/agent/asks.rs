@@ -42,6 +42,10 @@ impl Asks {
         self.count = before.count;
     }
 
+    pub(super) fn is_open(&self, id: &AskId) -> bool {
+        self.open.iter().any(|open| open.ask.id == *id)
+    }
+
     /// Returns the ask that a state is about.
     pub(super) fn first_of(&self, state: &AgentState) -> Option<Ask> {
         let AgentState::Waiting { ask, .. } = state else { return None };

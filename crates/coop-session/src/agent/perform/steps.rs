@@ -171,10 +171,14 @@ impl Agent {
                     performance.proof = Some(Proof { detail, prompt: None, refused: None });
                 }
                 Waiting::Proof { what, retry, within, .. } => {
-                    // Enter at a dialog would choose something: it is pressed again only where the message still is, and
-                    // not for somebody who has locked the terminal meanwhile.
+                    // Enter at a dialog would choose something: it is pressed again only where the message or the answer
+                    // still is, and not for somebody who has locked the terminal meanwhile.
+                    let is_wanted = match &performance.purpose {
+                        Purpose::Answer { ask, .. } => self.asks.is_open(&ask.id),
+                        _ => self.takes_messages(),
+                    };
                     let may_retry = |retry: &Retry| {
-                        self.takes_messages()
+                        is_wanted
                             && self.driver.shows(&retry.only_if, screen)
                             && now.check_lock(performance.writer).is_ok()
                     };
