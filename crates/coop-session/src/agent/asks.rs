@@ -132,6 +132,8 @@ impl Agent {
         }
         if let Some(performance) = self.performance.as_mut().filter(|performance| performance.is_answer()) {
             if performance.is_filling(draft) {
+                // What came up before it, while it was drawn, was the same.
+                self.asks.seen = None;
                 return Verdict::Ignored("it shows what is typed into it");
             }
             // If nothing is left to be typed it shows that the one before took its answer.
