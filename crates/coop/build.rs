@@ -1,5 +1,6 @@
 //! Makes the program small in memory: a sidecar stands beside every agent.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::{env, fs, io};
@@ -29,11 +30,28 @@ fn main() -> io::Result<()> {
 /// Has the functions that every sidecar runs put side by side. The kernel maps code in blocks of 64 KiB around each page
 /// that is used, so that without this most of the program is mapped. `tools/layout/run.sh` writes the list.
 fn lay_out() -> io::Result<()> {
-    let used: String = fs::read_to_string("layout.txt")?.lines().map(|name| format!("*(\".text.{name}\")\n")).collect();
+    let names = fs::read_to_string("layout.txt")?;
+    // Where hashes are not what they were, other functions of the same name come along.
+    let exact = names.lines().map(str::to_owned);
+    let any: BTreeSet<_> = names.lines().map(without_hashes).collect();
+    let used: String = exact.chain(any).map(|name| format!("*(\".text.{name}\")\n")).collect();
     let script = Path::new(&env::var("OUT_DIR").map_err(io::Error::other)?).join("layout.ld");
     fs::write(&script, format!("SECTIONS {{ .text.used : {{\n{used}}} }}\nINSERT BEFORE .text;\n"))?;
     println!("cargo:rustc-link-arg-bins=-Wl,-T,{}", script.display());
     Ok(())
+}
+
+/// Returns a symbol's name with its hashes left open: the one at the end, or those of crates within.
+fn without_hashes(name: &str) -> String {
+    if let Some((start, _)) = name.rsplit_once("17h") {
+        return format!("{start}17h*E*");
+    }
+    let mut parts = name.split("Cs");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |name, part| match part.split_once('_') {
+        Some((_, rest)) => format!("{name}Cs*_{rest}"),
+        None => format!("{name}Cs{part}"),
+    })
 }
 
 /// Returns the version of the system's glibc, if it has one.

@@ -5,6 +5,7 @@
 #
 #   tools/layout/run.sh target/release/coop
 set -euo pipefail
+export LC_ALL=C
 coop=$(realpath "$1")
 tools=$(dirname "$(realpath "$0")")
 folder=$(mktemp -d)
@@ -35,17 +36,10 @@ cover() {
   wait $gdb
 }
 
-# Without what differs from build to build: the hash at the end of a name, or inside it.
-names() {
-  sed -E 's/17h[0-9a-f]{16}E.*$/17h*E*/; s/Cs[0-9A-Za-z]+_/Cs*_/g' "$1" | sort -u
-}
-
 cover idle sleep 1000
 cover agent "$coop" sim claude
-names "$folder/idle.txt" >"$folder/idle"
-names "$folder/agent.txt" >"$folder/agent"
 {
-  cat "$folder/idle"
-  comm -13 "$folder/idle" "$folder/agent"
+  cat "$folder/idle.txt"
+  comm -13 "$folder/idle.txt" "$folder/agent.txt"
 } >"$tools/../../crates/coop/layout.txt"
 wc -l "$tools/../../crates/coop/layout.txt"

@@ -267,7 +267,10 @@ fn a_set_up_dialog_is_an_ask_and_nothing_is_typed_into_it() {
         assert_eq!((status, &refused["error"]["code"]), (409, &json!("AGENT_BUSY")));
         agent.respond(&json!({ "accept": true }));
         agent.state("idle");
-        agent.nudge("hello [[text:hello yourself]]");
+        // Right after it was trusted the real one sets itself up anew, and may lose what is typed: the receipt says so.
+        let message = json!({ "message": "hello [[text:hello yourself]]" });
+        let deliver = |_| agent.post("/api/v1/agent/nudge", &message).1["delivered"] == true;
+        assert!((0..5).any(deliver), "{}", agent.sidecar.screen());
         agent.state("idle");
         assert_eq!(agent.get("/api/v1/agent")["last_message"], "hello yourself");
     });
