@@ -392,13 +392,20 @@ fn after_a_break_of_the_link_everything_is_read_again_and_asked_once() {
     }
 }
 
-/// Returns a driver in the terminal that has one conversation, `T`, with a turn under way.
-fn in_turn() -> Mimic {
+/// Returns a driver in the terminal that has one conversation, `T`, in which nothing happens yet.
+fn at_rest() -> Mimic {
     let mut mimic = mimic(Runtime::Pty, "codex");
     mimic.see(&Seen::Link(true), 0);
     mimic.see(&Seen::Control(json!({ "id": "coop-hello", "result": {} })), 0);
     let thread = json!({ "id": "T", "status": { "type": "idle" } });
     mimic.see(&Seen::Control(json!({ "method": "thread/started", "params": { "thread": thread } })), 0);
+    said(&mut mimic);
+    mimic
+}
+
+/// Returns a driver in the terminal that has one conversation, `T`, with a turn under way.
+fn in_turn() -> Mimic {
+    let mut mimic = at_rest();
     let began = json!({ "method": "turn/started", "params": { "threadId": "T", "turn": { "id": "U" } } });
     mimic.see(&Seen::Control(began), 0);
     said(&mut mimic);
@@ -408,12 +415,7 @@ fn in_turn() -> Mimic {
 /// On a busy machine a short turn was over before the server counted coop among those who hear of it.
 #[test]
 fn a_turn_that_was_over_before_coop_had_joined_is_read() {
-    let mut mimic = mimic(Runtime::Pty, "codex");
-    mimic.see(&Seen::Link(true), 0);
-    mimic.see(&Seen::Control(json!({ "id": "coop-hello", "result": {} })), 0);
-    let thread = json!({ "id": "T", "status": { "type": "idle" } });
-    mimic.see(&Seen::Control(json!({ "method": "thread/started", "params": { "thread": thread } })), 0);
-    said(&mut mimic);
+    let mut mimic = at_rest();
     status(&mut mimic, "T", "active");
     status(&mut mimic, "T", "idle");
     assert_eq!(
@@ -446,12 +448,7 @@ fn a_turn_that_was_over_before_coop_had_joined_is_read() {
 /// The first turn cannot be joined before it is written down: that was tried once, and nothing was heard of a long one.
 #[test]
 fn a_turn_is_joined_as_soon_as_that_is_possible() {
-    let mut mimic = mimic(Runtime::Pty, "codex");
-    mimic.see(&Seen::Link(true), 0);
-    mimic.see(&Seen::Control(json!({ "id": "coop-hello", "result": {} })), 0);
-    let thread = json!({ "id": "T", "status": { "type": "idle" } });
-    mimic.see(&Seen::Control(json!({ "method": "thread/started", "params": { "thread": thread } })), 0);
-    said(&mut mimic);
+    let mut mimic = at_rest();
     status(&mut mimic, "T", "active");
     for _ in 0..3 {
         assert_eq!(said(&mut mimic), ["thread/resume"]);

@@ -13,7 +13,7 @@ fn rules(actions: Actions) -> Rules {
         actions,
         limits: Limits::default(),
         policy: Policy::default(),
-        folder: "/work".to_owned(),
+        folder: "/home/dev".to_owned(),
     }
 }
 

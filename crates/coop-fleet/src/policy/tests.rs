@@ -34,7 +34,7 @@ fn ask(tool: &str, input: Value) -> Ask {
 
 fn decide(rules: &[Rule], ask: &Ask) -> Option<(Verdict, usize)> {
     let policy = Policy { rules: rules.to_vec() };
-    let request = Request { agent: "fixer", folder: "/work/project", ask };
+    let request = Request { agent: "fixer", folder: "/home/dev/project", ask };
     policy.decide(&request).map(|decision| (decision.verdict, decision.line))
 }
 
@@ -96,11 +96,11 @@ fn rules_are_for_agents_tools_and_paths() {
     let of_other = Rule { agent: Some(Glob::new("rev*")), ..rule(Verdict::Deny, 1) };
     let rules = [of_other, path_rule(Verdict::Allow, 2, "src/**"), path_rule(Verdict::Deny, 3, "**/.env")];
     let write = |path: &str| decide(&rules, &ask("Write", json!({ "file_path": path })));
-    assert_eq!(write("/work/project/src/a/b.rs"), Some((Verdict::Allow, 2)));
+    assert_eq!(write("/home/dev/project/src/a/b.rs"), Some((Verdict::Allow, 2)));
     assert_eq!(write("src/b.rs"), Some((Verdict::Allow, 2)));
     assert_eq!(write("src/.env"), Some((Verdict::Deny, 3)));
     for outside in
-        ["/etc/passwd", "src/../Cargo.toml", "/work/project/src/../../x", "src", "~/src/x", "../project2/src/x"]
+        ["/etc/passwd", "src/../Cargo.toml", "/home/dev/project/src/../../x", "src", "~/src/x", "../project2/src/x"]
     {
         assert_eq!(write(outside), None, "{outside}");
     }

@@ -28,7 +28,7 @@ fn fact(seq: u64, input: Input) -> Fact {
 }
 
 fn defined() -> Defined {
-    Defined { text: TEXT.to_owned(), name: "fixer".to_owned(), folder: "/work".to_owned() }
+    Defined { text: TEXT.to_owned(), name: "fixer".to_owned(), folder: "/home/dev".to_owned() }
 }
 
 impl Lab {

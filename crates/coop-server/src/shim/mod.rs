@@ -10,6 +10,7 @@ mod host;
 mod live;
 mod map;
 mod mock;
+mod names;
 mod policy;
 mod prompt;
 mod queue;

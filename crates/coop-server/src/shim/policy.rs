@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::names;
 use super::shell::{self, Does};
 use super::types::{AgentBrief, BlastRadius, ControlMode, EscalationProtocol, Severity};
 
@@ -53,18 +54,17 @@ impl Policy {
     }
 
     pub(crate) fn judge(&self, tool: &str, input: Option<&Value>) -> Verdict {
-        let named = |names: &[String]| names.iter().any(|name| name.eq_ignore_ascii_case(tool));
         if self.always.contains(tool) {
             return Verdict::Allowed;
         }
-        if named(&self.protocol.always_escalate) {
+        if names::touches(tool, &self.protocol.always_escalate) {
             return Verdict::Escalated;
         }
-        if named(&self.protocol.never_escalate) {
+        if names::is_among(tool, &self.protocol.never_escalate) {
             return Verdict::Allowed;
         }
         // What the brief does not give the agent is not allowed in its name.
-        let is_given = self.allowed_tools.is_empty() || named(&self.allowed_tools);
+        let is_given = self.allowed_tools.is_empty() || names::is_among(tool, &self.allowed_tools);
         let most = match self.mode {
             ControlMode::Orchestrator => None,
             ControlMode::Adaptive => Some(Does::Looks),
@@ -112,7 +112,9 @@ fn by_name(tool: &str) -> Does {
         "read" | "glob" | "grep" | "ls" | "list" | "search" | "think" | "notebookread" | "todoread" | "todowrite"
         | "read_file" | "list_directory" => Does::Looks,
         // Without its command nobody can tell.
-        "bash" | "shell" | "execute" | "exec_command" | "run_shell_command" | "delete" => Does::Destroys,
+        "bash" | "shell" | "execute" | "exec_command" | "command_execution" | "run_shell_command" | "delete" => {
+            Does::Destroys
+        }
         _ => Does::Changes,
     }
 }
@@ -156,7 +158,10 @@ mod tests {
     fn what_the_brief_says_of_a_tool_comes_before_the_mode() {
         let ls = json!({ "command": "ls" });
         let always = policy("ecosystem", |brief| brief["escalationProtocol"]["alwaysEscalate"] = json!(["bash"]));
-        assert_eq!(always.judge("Bash", Some(&ls)), Escalated);
+        // Each agent has a name of its own for it.
+        for tool in ["Bash", "command_execution", "execute", "run_shell_command"] {
+            assert_eq!(always.judge(tool, Some(&ls)), Escalated, "{tool}");
+        }
         let never = policy("orchestrator", |brief| brief["escalationProtocol"]["neverEscalate"] = json!(["Bash"]));
         assert_eq!(never.judge("Bash", Some(&ls)), Allowed);
         let both = policy("ecosystem", |brief| {
