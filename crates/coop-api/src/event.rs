@@ -279,6 +279,11 @@ pub enum Lifecycle {
     },
     /// The child is being stopped, for a shutdown or a restart.
     Stopping,
+    /// The terminal is no longer recorded, or not at all, though it should be. The child goes on.
+    Unrecorded {
+        /// Why.
+        why: String,
+    },
     /// The child has exited and all its output is in.
     Exited {
         /// Its exit code, if it was not killed.

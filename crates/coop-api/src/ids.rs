@@ -63,3 +63,9 @@ impl Offset {
         Self(self.0 + len as u64)
     }
 }
+
+/// Hashes what names are made of (FNV-1a): the same tomorrow and on another machine. It keeps names apart that differ by
+/// accident, and nobody out who chooses them.
+pub fn lasting_hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}

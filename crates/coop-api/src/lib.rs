@@ -4,6 +4,10 @@
 //! fleet for many, and every transport is a codec over it.
 #![warn(missing_docs)]
 
+/// The version of what a sidecar and a daemon say to each other. It grows when one that knows less could do harm: when a
+/// word means something else, or must not be passed over.
+pub const PROTOCOL: u32 = 1;
+
 mod agent;
 mod ask;
 mod delivery;
@@ -11,7 +15,9 @@ mod error;
 mod event;
 mod feed;
 mod ids;
+mod own;
 mod port;
+mod recording;
 mod screen;
 mod style;
 mod token;
@@ -26,11 +32,13 @@ pub use event::{
     StopOutcome, StopVerdict, ToolPhase, ToolUse, Turn, TurnOutcome,
 };
 pub use feed::{Chunk, Feed, Memo, Pulse, Read, Tap};
-pub use ids::{AgentId, Epoch, Offset, Seq, WriterId};
+pub use ids::{AgentId, Epoch, Offset, Seq, WriterId, lasting_hash};
+pub use own::{OWN_AGENT_PREFIXES, is_own_agent_setting};
 pub use port::{
     Agents, Configure, Dump, Health, History, HookCall, Input, LockAction, NudgeRequest, ProcessState, Reply, Request,
     Signal, Status, StopDecision, Written,
 };
+pub use recording::older_part;
 pub use screen::{Cursor, CursorShape, Line, Modes, Mouse, Run, Screen, Size, SizeError};
 pub use style::{Color, Style, Underline};
 pub use token::Token;

@@ -53,8 +53,13 @@ pub enum Request {
         /// What for.
         action: LockAction,
     },
-    /// Gives the terminal another size.
-    Resize(Size),
+    /// Gives the terminal another size. Who holds the write lock says which, and then nobody else.
+    Resize {
+        /// Who asks.
+        writer: WriterId,
+        /// The size.
+        size: Size,
+    },
     /// Signals the child's process group.
     Signal(Signal),
     /// Ends the child and starts the same command again.
