@@ -11,6 +11,7 @@ pub(crate) const KNOWN: Known = Known {
     name: "api",
     programs: &[],
     package: "",
+    binaries: &[],
     tested: Some((env!("CARGO_PKG_VERSION"), env!("CARGO_PKG_VERSION"))),
     runtimes: &[Runtime::Inproc],
     variables: acp::VARIABLES,

@@ -122,6 +122,7 @@ impl Arbiter {
             | Meaning::Tool(_)
             | Meaning::Wrote(_)
             | Meaning::Used { .. }
+            | Meaning::UsedBefore { .. }
             | Meaning::Replied { .. } => Verdict::Noted,
         }
     }

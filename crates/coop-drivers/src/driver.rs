@@ -8,7 +8,7 @@ use bytes::Bytes;
 use coop_api::{Answer, Ask, Capability, Screen};
 use serde_json::Value;
 
-use crate::{Allowed, Reach, Serve, Served, Signal, StartSource};
+use crate::{Allowed, McpServer, Reach, Serve, Served, Signal, StartSource};
 
 /// What coop knows of one agent.
 pub trait Driver: Send {
@@ -78,6 +78,8 @@ pub struct Heeds {
     pub isolated: bool,
     /// [`Launch::settings`].
     pub settings: bool,
+    /// [`Launch::mcp`].
+    pub mcp: bool,
 }
 
 /// How the agent is run.
@@ -139,6 +141,8 @@ pub struct Launch {
     pub isolated: Option<String>,
     /// Settings that the caller wants merged into the agent's own.
     pub settings: Option<Value>,
+    /// Servers of tools that the agent is to use beside its own.
+    pub mcp: Vec<McpServer>,
     /// The variables of the environment that the driver wanted to know, those that are set.
     pub variables: Variables,
     /// The content of the files that the driver wanted to read, by path.
@@ -194,6 +198,8 @@ pub struct Setup {
     pub link: Link,
     /// What it is told first.
     pub opening: Vec<Say>,
+    /// Variables by which the agent's program finds its conversations, whoever runs it; none where it looks by itself.
+    pub at_home: Vec<(String, String)>,
 }
 
 /// A process that an agent needs beside it. It is started first and ended last.
@@ -391,6 +397,8 @@ pub enum Step {
 /// Keys that are typed a second time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Retry {
+    /// How long it may take to show without them.
+    pub after: Duration,
     /// The keys.
     pub keys: Bytes,
     /// What the screen must show right then: anywhere else they could do something else.

@@ -14,10 +14,10 @@ use crate::rules::Dialog;
 use crate::{AskDraft, Reach};
 
 /// How long the screen may take to show what was typed.
-pub(crate) const SHOWN_WITHIN: Duration = Duration::from_secs(3);
+pub(crate) const SHOWN_WITHIN: Duration = Duration::from_secs(10);
 /// How long an agent may take to show that it took an answer.
-pub(crate) const TAKEN_WITHIN: Duration = Duration::from_secs(10);
-const INTERRUPTED_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const TAKEN_WITHIN: Duration = Duration::from_secs(20);
+const INTERRUPTED_WITHIN: Duration = Duration::from_secs(20);
 pub(crate) const ENTER: Bytes = Bytes::from_static(b"\r");
 pub(crate) const ESCAPE: Bytes = Bytes::from_static(b"\x1b");
 

@@ -13,6 +13,7 @@ mod driver;
 mod fault;
 mod gemini;
 mod keys;
+mod mcp;
 mod opencode;
 mod options;
 mod program;
@@ -23,16 +24,20 @@ mod rules;
 mod service;
 mod signal;
 mod unknown;
+mod wrap;
 
 pub use arbiter::{Arbiter, Change, Verdict};
 pub use artifact::artifact_kind;
+pub use claude::{Doing, Guest, guest_settings};
 pub use driver::{
     Call, Companion, Driver, Existing, Expected, FileToWrite, Heeds, Label, Launch, Link, Observation, OnScreen, Ready,
     Refusal, Retry, Runtime, Say, Setup, SetupError, Step, StopReply, Variables, View, Watch,
 };
+pub use mcp::{McpServer, McpWay};
 pub use options::merge;
 pub use registry::{KNOWN, Known, Login};
 pub use rules::{RuleError, Rules};
 pub use service::{Allowed, Ended, Serve, Served, Service};
 pub use signal::{AskDraft, Meaning, Reach, Signal, StartSource};
 pub use unknown::UNKNOWN;
+pub use wrap::{At, Chosen, Conversation, Plan, Wrapped, claude_logs};

@@ -52,6 +52,10 @@ const OPAQUE: &[&str] = &["sh", "bash", "zsh", "dash", "fish", "ksh", "ash", "ss
 /// Tells whether a command line runs a program that is not its first word.
 pub(crate) fn runs_another(command: &[String]) -> bool {
     let name = command.first().map_or("", |word| base_name(word));
+    // Our own agent runs by itself.
+    if name == "coop" && command.get(1).is_some_and(|verb| verb == "run") {
+        return false;
+    }
     OPAQUE.contains(&name) || WRAPPERS.iter().any(|wrapper| wrapper.name == name)
 }
 
@@ -115,6 +119,13 @@ mod tests {
     fn at(line: &str) -> Option<usize> {
         let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
         find(&words, &["claude"], "@anthropic-ai/claude-code")
+    }
+
+    #[test]
+    fn our_own_agent_runs_by_itself() {
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert!(!runs_another(&words("/usr/bin/coop run --acp")));
+        assert!(runs_another(&words("coop sim acp")) && runs_another(&words("npx x")));
     }
 
     #[test]

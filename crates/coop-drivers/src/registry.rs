@@ -13,6 +13,9 @@ pub struct Known {
     pub programs: &'static [&'static str],
     /// The package it comes from, on npm.
     pub package: &'static str,
+    /// Where its program is among what npm has installed of that without running its scripts: the first of these that is
+    /// there. `{platform}` is the machine's name for npm, such as `linux-x64`.
+    pub binaries: &'static [&'static str],
     /// The versions it was tested with, oldest and newest. Nothing for a protocol, which many programs speak.
     pub tested: Option<(&'static str, &'static str)>,
     /// How it can be run; the first is meant when nothing is said.

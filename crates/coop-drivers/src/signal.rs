@@ -98,6 +98,13 @@ pub enum Meaning {
         /// When it was made, in milliseconds since 1970, if that is known.
         at: Option<u64>,
     },
+    /// Requests to the model that an earlier process made in this conversation were paid for.
+    UsedBefore {
+        /// A name for all of them.
+        id: String,
+        /// What they used.
+        usage: Usage,
+    },
     /// The agent replied to a request of ours.
     Replied {
         /// The request's name.
@@ -128,7 +135,7 @@ impl Meaning {
             Self::Said(_) => "message",
             Self::Tool(_) => "tool",
             Self::Wrote(_) => "artifact",
-            Self::Used { .. } => "usage",
+            Self::Used { .. } | Self::UsedBefore { .. } => "usage",
             Self::Replied { error: None, .. } => "done",
             Self::Replied { error: Some(_), .. } => "refused",
         }

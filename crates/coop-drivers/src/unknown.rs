@@ -14,6 +14,7 @@ pub const UNKNOWN: Known = Known {
     name: "unknown",
     programs: &[],
     package: "",
+    binaries: &[],
     tested: None,
     runtimes: &[Runtime::Pty],
     variables: &[],

@@ -16,7 +16,7 @@ use crate::driver::{Expected, Refusal, Step};
 /// The ids of settings begin after this, far above those of prompts. Each is used once: a reply that comes too late is of
 /// no other.
 pub(super) const IDS: i64 = 1_000_000_000;
-const REPLIES_WITHIN: Duration = Duration::from_secs(10);
+const REPLIES_WITHIN: Duration = Duration::from_secs(20);
 
 /// What there is to choose from.
 #[derive(Debug, Default)]

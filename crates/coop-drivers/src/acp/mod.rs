@@ -49,6 +49,8 @@ pub(crate) use self::opening::VARIABLES;
 
 /// How coop's own agent tells that a call of the model failed and is made again. The protocol has no word for it.
 const RETRY: &str = "_coop/retry";
+/// What one call of the model took; so tells coop's own agent, and then not by turns.
+const USED: &str = "_coop/used";
 
 /// What can be done with such an agent; the first and the last only with those that say so.
 const CAPABILITIES: [Capability; 7] = [
@@ -65,6 +67,7 @@ pub(crate) const KNOWN: Known = Known {
     name: "acp",
     programs: &["acp", "codex-acp", "claude-code-acp", "claude-agent-acp"],
     package: "",
+    binaries: &[],
     tested: None,
     runtimes: &[Runtime::Pipe],
     variables: VARIABLES,
@@ -101,6 +104,8 @@ pub(crate) struct Acp {
     cost: Option<f64>,
     /// Whether the agent tells what it costs.
     tells_cost: bool,
+    /// Whether it tells what each call took.
+    tells_used: bool,
     tools: Tools,
     /// How many plans it has told.
     plans: u64,
@@ -128,6 +133,7 @@ impl Acp {
             turns: 0,
             cost: launch.resume.is_none().then_some(0.0),
             tells_cost: false,
+            tells_used: false,
             tools: Tools::default(),
             plans: 0,
             saying: updates::Saying::default(),
@@ -188,6 +194,10 @@ impl Acp {
                 signals(&kind, meanings)
             }
             RETRY => signals(method, vec![Meaning::Retrying(fault::retry(params))]),
+            USED => {
+                self.tells_used = true;
+                signals(method, turn::used(params).into_iter().collect())
+            }
             // It no longer waits for an answer.
             "$/cancel_request" => {
                 let gone = wire::parse::<RequestId>(&params["requestId"]);
@@ -208,7 +218,7 @@ impl Driver for Acp {
     }
 
     fn heeds(&self) -> Heeds {
-        Heeds { resume: true, allowed: true, ..Heeds::default() }
+        Heeds { resume: true, allowed: true, mcp: true, ..Heeds::default() }
     }
 
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {

@@ -1,9 +1,11 @@
 //! How it begins: which version is spoken, who logs in, and which conversation it is.
 
+use std::collections::BTreeMap;
+
 use agent_client_protocol_schema::{
-    AuthenticateRequest, ClientCapabilities, Error, ErrorCode, FileSystemCapabilities, Implementation,
-    InitializeRequest, InitializeResponse, LoadSessionRequest, NewSessionRequest, ProtocolVersion,
-    ResumeSessionRequest,
+    AuthenticateRequest, ClientCapabilities, EnvVariable, Error, ErrorCode, FileSystemCapabilities, HttpHeader,
+    Implementation, InitializeRequest, InitializeResponse, LoadSessionRequest, McpServer, McpServerHttp, McpServerSse,
+    McpServerStdio, NewSessionRequest, ProtocolVersion, ResumeSessionRequest,
 };
 use coop_api::{Fault, FaultKind, TurnOutcome};
 use serde_json::Value;
@@ -12,7 +14,7 @@ use super::config::Settings;
 use super::turn::METHODS;
 use super::{Acp, config, fault, signals, wire};
 use crate::driver::{Launch, Say};
-use crate::{Meaning, Signal};
+use crate::{McpWay, Meaning, Signal};
 
 /// The ids of our requests. Each is open once at a time, and those of prompts and settings follow after.
 pub(super) const INITIALIZE: i64 = 1;
@@ -101,12 +103,18 @@ impl Acp {
     /// Asks for a conversation: a new one, or the one to go on with.
     fn open(&mut self, logged_in: bool) -> Vec<Meaning> {
         let cwd = self.launch.cwd.clone();
+        let servers = match self.mcp_servers() {
+            Ok(servers) => servers,
+            Err(why) => return self.failed(fault::other(why)),
+        };
         let request = match (self.way_in(), self.launch.resume.clone()) {
-            (Some(method), None) => wire::request(SESSION, method, NewSessionRequest::new(cwd)),
+            (Some(method), None) => wire::request(SESSION, method, NewSessionRequest::new(cwd).mcp_servers(servers)),
             (Some(method), Some(id)) if method == METHODS.session_resume => {
-                wire::request(SESSION, method, ResumeSessionRequest::new(id, cwd))
+                wire::request(SESSION, method, ResumeSessionRequest::new(id, cwd).mcp_servers(servers))
             }
-            (Some(method), Some(id)) => wire::request(SESSION, method, LoadSessionRequest::new(id, cwd)),
+            (Some(method), Some(id)) => {
+                wire::request(SESSION, method, LoadSessionRequest::new(id, cwd).mcp_servers(servers))
+            }
             (None, _) => {
                 let why = "it cannot go on with an earlier conversation; start it without --resume";
                 return self.failed(fault::other(why.into()));
@@ -115,6 +123,28 @@ impl Acp {
         self.phase = Phase::Opening { logged_in };
         self.to_say.push(Say::Message(request));
         Vec::new()
+    }
+
+    /// Returns the servers of tools that the agent is to use, or says which of them it has no way to.
+    fn mcp_servers(&self) -> Result<Vec<McpServer>, String> {
+        let can = &self.capabilities.mcp_capabilities;
+        let headers = |given: &BTreeMap<String, String>| -> Vec<HttpHeader> {
+            given.iter().map(|(name, value)| HttpHeader::new(name, value)).collect()
+        };
+        let entry = |server: &crate::McpServer| match &server.way {
+            McpWay::Program { command, args, env } => {
+                let env = env.iter().map(|(name, value)| EnvVariable::new(name, value)).collect();
+                Ok(McpServer::Stdio(McpServerStdio::new(&server.name, command).args(args.clone()).env(env)))
+            }
+            McpWay::Url { url, headers: given, is_sse: false } if can.http => {
+                Ok(McpServer::Http(McpServerHttp::new(&server.name, url).headers(headers(given))))
+            }
+            McpWay::Url { url, headers: given, is_sse: true } if can.sse => {
+                Ok(McpServer::Sse(McpServerSse::new(&server.name, url).headers(headers(given))))
+            }
+            McpWay::Url { .. } => Err(format!("it cannot reach the MCP server {} by its address", server.name)),
+        };
+        self.launch.mcp.iter().map(entry).collect()
     }
 
     /// Returns the method that opens the conversation; nothing if it has none for an earlier one.

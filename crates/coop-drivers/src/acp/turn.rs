@@ -18,7 +18,7 @@ pub(super) const METHODS: AgentMethodNames = AGENT_METHOD_NAMES;
 const PROMPTS: i64 = 1000;
 /// How long it may take until the agent shows that it has a message: as long as its model takes for the first word.
 const SHOWS_WITHIN: Duration = Duration::from_secs(60);
-const ENDS_WITHIN: Duration = Duration::from_secs(10);
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 /// A turn that is under way.
 #[derive(Debug)]
@@ -94,6 +94,7 @@ impl Acp {
             Ok(reply) => self.used(&turn, reply),
             Err(error) => error.data.as_ref().and_then(|data| self.used(&turn, data)),
         };
+        let used = used.filter(|_| !self.tells_used);
         meanings.extend(used.map(|usage| Meaning::Used { id: turn.id.to_string(), usage, at: None }));
         let detail = match outcome {
             Ok(reply) => {
@@ -141,4 +142,22 @@ impl Acp {
         let (input, output) = (count["input_tokens"].as_u64()?, count["output_tokens"].as_u64()?);
         Some(Usage { input_tokens: input, output_tokens: output, cost_usd, ..Usage::default() })
     }
+}
+
+/// Returns what one call took, or what an earlier process did.
+pub(super) fn used(params: &Value) -> Option<Meaning> {
+    let tokens = |name: &str| params[name].as_u64().unwrap_or(0);
+    let usage = Usage {
+        input_tokens: tokens("inputTokens"),
+        output_tokens: tokens("outputTokens"),
+        cache_read_tokens: tokens("cachedReadTokens"),
+        cache_write_tokens: tokens("cachedWriteTokens"),
+        cost_usd: params["costUsd"].as_f64(),
+    };
+    let id = params["id"].as_str()?.to_owned();
+    Some(if params["isPast"] == true {
+        Meaning::UsedBefore { id, usage }
+    } else {
+        Meaning::Used { id, usage, at: None }
+    })
 }

@@ -14,8 +14,9 @@ use crate::rules::is_rule;
 
 /// The largest gap after a paste that any agent needed was 100 ms.
 pub(super) const AFTER_PASTE: Duration = Duration::from_millis(150);
-/// How long a message may take to show in a hook before Enter is pressed once more.
-const SUBMITTED_WITHIN: Duration = Duration::from_secs(3);
+/// How long a message may take to show in a hook, and to leave the input before Enter is pressed once more.
+const SUBMITTED_WITHIN: Duration = Duration::from_secs(20);
+const LEFT_WITHIN: Duration = Duration::from_secs(5);
 /// What a long paste may take beside that, for each 64 KiB.
 const PER_BLOCK: Duration = Duration::from_secs(1);
 const BLOCK: usize = 64 * 1024;
@@ -55,7 +56,7 @@ pub(super) fn deliver(text: &str, screen: &Screen, ours: &[&str]) -> Result<Vec<
         steps.push(shown(OnScreen::InputEmpty));
     }
     let more = PER_BLOCK * (text.len() / BLOCK) as u32;
-    let retry = Retry { keys: ENTER, only_if: OnScreen::InputHolds(plain(text)) };
+    let retry = Retry { after: LEFT_WITHIN + more, keys: ENTER, only_if: OnScreen::InputHolds(plain(text)) };
     let what = if is_command(text) { Expected::Command } else { Expected::TurnBegan };
     let is_there = Expected::Screen(OnScreen::InputFilled);
     steps.extend([

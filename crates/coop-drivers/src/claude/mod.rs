@@ -7,6 +7,7 @@
 mod answer;
 mod behind;
 mod content;
+mod guest;
 pub(crate) mod hooks;
 mod input;
 mod keys;
@@ -17,6 +18,7 @@ mod setup;
 mod status;
 mod stream;
 mod told;
+mod wrap;
 
 use std::collections::HashMap;
 
@@ -29,6 +31,11 @@ use crate::driver::{
 use crate::registry::{Known, Login};
 use crate::rules::Rules;
 use crate::{AskDraft, Meaning, Reach, Signal, StartSource};
+
+pub use self::guest::{Doing, Guest};
+pub use self::setup::guest_settings;
+pub(crate) use self::setup::logs_in;
+pub(crate) use self::wrap::{chosen, converses, takes_hooks, wrapped};
 
 use self::behind::Behind;
 use self::told::Told;
@@ -56,6 +63,7 @@ pub(crate) const KNOWN: Known = Known {
     name: "claude",
     programs: &["claude"],
     package: "@anthropic-ai/claude-code",
+    binaries: &["@anthropic-ai/claude-code-{platform}/claude", ".bin/claude"],
     tested: Some(("2.1.197", "2.1.197")),
     runtimes: &[Runtime::Pty, Runtime::Pipe],
     variables: &[setup::CONFIG_DIR, setup::API_KEY],
@@ -217,7 +225,7 @@ impl Driver for Claude {
     }
 
     fn heeds(&self) -> Heeds {
-        Heeds { resume: true, isolated: true, settings: true, ..Heeds::default() }
+        Heeds { resume: true, isolated: true, settings: true, mcp: true, ..Heeds::default() }
     }
 
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {

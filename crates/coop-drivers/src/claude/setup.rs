@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::stream;
 use crate::driver::{Existing, FileToWrite, Launch, Link, Runtime, Say, Setup, SetupError, Watch};
 use crate::options::{merge, value_of};
+use crate::{McpServer, McpWay};
 
 /// Hooks that report and go on.
 const REPORTING: [&str; 12] = [
@@ -49,7 +50,7 @@ pub(super) const API_KEY: &str = "ANTHROPIC_API_KEY";
 /// How many of the last characters of a key the agent keeps to know it again.
 const KEY_TAIL: usize = 20;
 /// Options that are followed by a value. A word after any other is the first prompt.
-const WITH_VALUE: &[&str] = &[
+pub(super) const WITH_VALUE: &[&str] = &[
     "--agent",
     "--agents",
     "--append-system-prompt",
@@ -78,10 +79,10 @@ const WITH_VALUE: &[&str] = &[
     "--system-prompt-file",
 ];
 /// Those that may be followed by one.
-const WITH_VALUE_OR_NOT: &[&str] =
+pub(super) const WITH_VALUE_OR_NOT: &[&str] =
     &["--debug", "-d", "--from-pr", "--prompt-suggestions", "--remote-control", "--resume", "-r", "--worktree", "-w"];
 /// Those that are followed by any number of them.
-const WITH_VALUES: &[&str] = &[
+pub(super) const WITH_VALUES: &[&str] = &[
     "--add-dir",
     "--allowedTools",
     "--allowed-tools",
@@ -157,6 +158,12 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
     }
     let mut files =
         vec![FileToWrite { path: settings_path, content: settings(launch)?.to_string(), existing: Existing::Replaced }];
+    if !launch.mcp.is_empty() {
+        // In a file of ours and not on the command line, which others can read.
+        let path = format!("{}/claude-mcp.json", launch.folder);
+        ours.push(format!("--mcp-config={path}"));
+        files.push(FileToWrite { path, content: mcp(&launch.mcp).to_string(), existing: Existing::Replaced });
+    }
     if launch.isolated.is_some() {
         env.push((CONFIG_DIR.to_owned(), config_dir.clone()));
         let content = state_file(launch).to_string();
@@ -177,7 +184,23 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
         Runtime::Pty | Runtime::Server | Runtime::Inproc => (Link::None, Vec::new()),
         Runtime::Pipe => (Link::Pipe, stream::opening().into_iter().map(Say::Message).collect()),
     };
-    Ok(Setup { command: insert(launch, ours), env, files, watch, companion: None, link, opening })
+    let told = launch.variables.get(CONFIG_DIR).is_some_and(|dir| !dir.is_empty());
+    let at_home = (launch.isolated.is_some() || told).then(|| (CONFIG_DIR.to_owned(), config_dir));
+    let command = insert(launch, ours);
+    Ok(Setup { command, env, files, watch, companion: None, link, opening, at_home: at_home.into_iter().collect() })
+}
+
+fn mcp(servers: &[McpServer]) -> Value {
+    let entry = |server: &McpServer| match &server.way {
+        McpWay::Program { command, args, env } => {
+            json!({ "type": "stdio", "command": command, "args": args, "env": env })
+        }
+        McpWay::Url { url, headers, is_sse } => {
+            json!({ "type": if *is_sse { "sse" } else { "http" }, "url": url, "headers": headers })
+        }
+    };
+    let servers = servers.iter().map(|server| (server.name.clone(), entry(server)));
+    json!({ "mcpServers": servers.collect::<serde_json::Map<_, _>>() })
 }
 
 /// Tells whether the agent will run our hooks, as far as its command line and settings say.
@@ -209,8 +232,13 @@ fn continues(launch: &Launch) -> bool {
 
 /// Returns the folder of the project's logs.
 pub(super) fn logs(launch: &Launch) -> String {
-    let name: String = launch.cwd.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    format!("{}/projects/{name}", config_dir(launch))
+    logs_in(&config_dir(launch), &launch.cwd)
+}
+
+/// Returns the folder of the logs of whoever works in a folder.
+pub(crate) fn logs_in(config_dir: &str, folder: &str) -> String {
+    let name: String = folder.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    format!("{config_dir}/projects/{name}")
 }
 
 /// Adds our options. The settings it was given are in ours.
@@ -278,6 +306,16 @@ fn hooks(launch: &Launch) -> Value {
     Value::Object(hooks)
 }
 
+/// Returns settings by which an agent that somebody else runs reports what happens, with this command. Nothing waits for it.
+pub fn guest_settings(command: &str) -> Value {
+    let hook = |event: &str| {
+        let hook = json!({ "type": "command", "command": format!("{command} {event}"), "timeout": REPORT_LIMIT });
+        (event.to_owned(), json!([{ "hooks": [hook] }]))
+    };
+    let hooks: Map<_, _> = REPORTING.iter().chain(&HOLDING).copied().map(hook).collect();
+    json!({ "hooks": hooks })
+}
+
 /// Returns the state file of a configuration of our own, by which no dialog comes up.
 fn state_file(launch: &Launch) -> Value {
     let tail = |key: &str| key.chars().skip(key.chars().count().saturating_sub(KEY_TAIL)).collect::<String>();
@@ -313,6 +351,24 @@ mod tests {
             command,
             ..Launch::default()
         }
+    }
+
+    #[test]
+    fn servers_of_tools_are_in_a_file_and_not_on_the_command_line() {
+        let env = [("KEY".to_owned(), "s3cret".to_owned())].into();
+        let program = McpWay::Program { command: "srv".into(), args: vec!["-x".into()], env };
+        let headers = [("Authorization".to_owned(), "Bearer s3cret".to_owned())].into();
+        let url = McpWay::Url { url: "http://h/mcp".into(), headers, is_sse: false };
+        let mcp = vec![McpServer { name: "a".into(), way: program }, McpServer { name: "b".into(), way: url }];
+        let made = setup(&Launch { mcp: mcp.clone(), ..launch(&["claude", "hi"]) }).expect("it can be");
+        assert!(made.command.contains(&"--mcp-config=/run/f/claude-mcp.json".to_owned()), "{:?}", made.command);
+        assert!(!made.command.concat().contains("s3cret") && !format!("{mcp:?}").contains("s3cret"));
+        let file = made.files.iter().find(|file| file.path.ends_with("claude-mcp.json")).expect("it is written");
+        let expected = json!({ "mcpServers": {
+            "a": { "type": "stdio", "command": "srv", "args": ["-x"], "env": { "KEY": "s3cret" } },
+            "b": { "type": "http", "url": "http://h/mcp", "headers": { "Authorization": "Bearer s3cret" } },
+        } });
+        assert_eq!(serde_json::from_str::<Value>(&file.content).expect("JSON"), expected);
     }
 
     #[test]

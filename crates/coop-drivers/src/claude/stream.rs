@@ -9,9 +9,9 @@ use super::{ASKING, Claude, answer};
 use crate::driver::{Expected, Refusal, Step};
 use crate::{Meaning, Reach, Signal, fault};
 
-const BEGINS_WITHIN: Duration = Duration::from_secs(10);
-const ENDS_WITHIN: Duration = Duration::from_secs(10);
-const REPLIES_WITHIN: Duration = Duration::from_secs(10);
+const BEGINS_WITHIN: Duration = Duration::from_secs(20);
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
+const REPLIES_WITHIN: Duration = Duration::from_secs(20);
 /// What the names of our requests begin with whose replies are awaited; a number follows.
 const OURS: &str = "coop-request-";
 /// How the agent can ask for permission, as its `--help` says. It calls any other mode a success, and stays in the one it

@@ -29,7 +29,7 @@ const INPUT: &str = "item/tool/requestUserInput";
 /// How long a preview is, in characters.
 const PREVIEW: usize = 200;
 /// How long the server may take to say that an answer was taken.
-const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+const TAKEN_WITHIN: Duration = Duration::from_secs(20);
 /// Decisions that allow more than this once, the narrowest first.
 const ALWAYS: [&str; 2] = ["acceptForSession", "acceptWithExecpolicyAmendment"];
 

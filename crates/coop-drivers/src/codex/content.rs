@@ -73,6 +73,11 @@ impl Codex {
         if turn.is_none() || turn != self.turn.as_deref() {
             return Vec::new();
         }
+        // What it was told is not known yet. That is read when the turn is over, if nobody tells before.
+        if !self.announced && !self.joined {
+            self.early.push(params.clone());
+            return Vec::new();
+        }
         let (last, total) = (&params["tokenUsage"]["last"], &params["tokenUsage"]["total"]);
         let began = self.announce(None);
         let id = format!("{}:{}", self.thread.as_deref().unwrap_or_default(), total["totalTokens"]);

@@ -44,14 +44,15 @@ const BY_LINES: [Capability; 2] = [Capability::Usage, Capability::Resume];
 /// What can be done by its screen.
 const BY_SCREEN: [Capability; 2] = [Capability::Permission, Capability::Interrupt];
 
-const BEGINS_WITHIN: Duration = Duration::from_secs(20);
-const ENDS_WITHIN: Duration = Duration::from_secs(10);
-const REPLIES_WITHIN: Duration = Duration::from_secs(10);
+const BEGINS_WITHIN: Duration = Duration::from_secs(60);
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
+const REPLIES_WITHIN: Duration = Duration::from_secs(20);
 
 pub(crate) const KNOWN: Known = Known {
     name: "codex",
     programs: &["codex"],
     package: "@openai/codex",
+    binaries: &[".bin/codex"],
     tested: Some(("0.166.0", "0.166.0")),
     runtimes: &[Runtime::Pty, Runtime::Pipe],
     variables: &[setup::HOME],
@@ -85,6 +86,8 @@ pub(crate) struct Codex {
     model: String,
     /// Whether we hear of what happens in it.
     joined: bool,
+    /// What a turn that was not joined used.
+    early: Vec<Value>,
     /// Whether we have asked to.
     joining: bool,
     /// Conversations that are not the person's: sub-agents, and those in which titles are made up.
@@ -123,6 +126,7 @@ impl Codex {
             thread: None,
             model: String::new(),
             joined: false,
+            early: Vec::new(),
             joining: false,
             others: Recent::default(),
             left: HashSet::new(),
@@ -162,7 +166,8 @@ impl Driver for Codex {
     }
 
     fn heeds(&self) -> Heeds {
-        Heeds { isolated: true, settings: self.way == Way::Server, ..Heeds::default() }
+        let has_server = self.way == Way::Server;
+        Heeds { resume: has_server, isolated: true, settings: has_server, mcp: has_server, ..Heeds::default() }
     }
 
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {

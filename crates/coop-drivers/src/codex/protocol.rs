@@ -285,6 +285,7 @@ impl Codex {
 
     pub(super) fn turn_over(&mut self) {
         (self.turn, self.busy, self.announced) = (None, false, false);
+        self.early.clear();
         self.asking.clear();
     }
 
@@ -357,13 +358,15 @@ impl Codex {
 
     fn turn_completed(&mut self, turn: &Value) -> Vec<Meaning> {
         let began = self.announce(None);
+        let early = std::mem::take(&mut self.early);
+        let used: Vec<_> = early.iter().flat_map(|params| self.used(params)).collect();
         self.turn_over();
         let ended = match turn["status"].as_str() {
             Some("failed") => Meaning::Blocked(fault::of_error(&turn["error"])),
             Some("interrupted") => Meaning::Idle(TurnOutcome::Interrupted),
             _ => Meaning::Idle(TurnOutcome::Completed),
         };
-        began.into_iter().chain([ended]).collect()
+        began.into_iter().chain(used).chain([ended]).collect()
     }
 
     fn requested(&mut self, method: &str, id: &Value, params: &Value) -> Vec<Meaning> {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::protocol;
 use crate::driver::{Companion, Existing, FileToWrite, Launch, Link, Ready, Runtime, Say, Setup, SetupError, Watch};
+use crate::{McpServer, McpWay};
 
 /// The variable with the folder of its configuration.
 pub(super) const HOME: &str = "CODEX_HOME";
@@ -36,6 +37,8 @@ const WITH_VALUE: [&str; 22] = [
 ];
 /// Options that its server takes as well, and has to be given.
 const OF_SERVER: [&str; 6] = ["-c", "--config", "--enable", "--disable", "-p", "--profile"];
+/// Options that belong to the first message.
+const OF_MESSAGE: [&str; 2] = ["-i", "--image"];
 /// Sub-commands with the interface of a conversation.
 const CONVERSATIONS: [&str; 2] = ["resume", "fork"];
 /// Sub-commands that do something else.
@@ -94,16 +97,25 @@ pub(super) struct Plan {
     pub(super) begin: Begin,
     /// The first message.
     pub(super) prompt: Option<String>,
+    /// Words that its interface is started with.
+    for_interface: Vec<String>,
     /// Words that the server is started with too.
     for_server: Vec<String>,
     /// Options that have no meaning for a server without an interface.
     unfit: Option<String>,
+    /// Whether the command line names a conversation, although it is told which goes on.
+    is_named_twice: bool,
 }
 
-/// Reads the command line.
+/// Reads the command line. One that goes on with a conversation has been told its first message there, and is not told it
+/// again.
 pub(super) fn plan(launch: &Launch) -> Plan {
     let mut params = json!({ "cwd": launch.cwd });
-    let mut for_server = Vec::new();
+    if !launch.mcp.is_empty() {
+        // By its protocol and not as options, which others can read on its command line.
+        params["config"] = mcp(&launch.mcp);
+    }
+    let (mut options, mut for_server) = (Vec::new(), Vec::new());
     let mut words: Vec<&str> = Vec::new();
     let (mut last, mut lines, mut remote, mut unfit) = (false, false, false, None);
     let mut rest = launch.split().1.iter().map(String::as_str);
@@ -117,6 +129,10 @@ pub(super) fn plan(launch: &Launch) -> Plan {
             _ if WITH_VALUE.contains(&arg) => (arg, rest.next()),
             _ => (arg, None),
         };
+        if name.starts_with('-') && !OF_MESSAGE.contains(&name) {
+            options.push(arg.to_owned());
+            options.extend(value.filter(|_| name == arg).map(str::to_owned));
+        }
         if OF_SERVER.contains(&name) {
             for_server.push(name.to_owned());
             for_server.extend(value.map(str::to_owned));
@@ -151,7 +167,15 @@ pub(super) fn plan(launch: &Launch) -> Plan {
     // `exec` has a `resume` of its own.
     let words = if matches!(sub, "exec" | "e") { &words[1..] } else { &words[..] };
     let sub = words.first().copied().unwrap_or_default();
-    let (begin, prompt) = if CONVERSATIONS.contains(&sub) {
+    let is_named_twice = launch.resume.is_some() && CONVERSATIONS.contains(&sub);
+    let for_interface = match &launch.resume {
+        Some(id) => [options, vec!["resume".to_owned(), id.clone()]].concat(),
+        None => launch.split().1.to_vec(),
+    };
+    let (begin, prompt) = if let Some(id) = &launch.resume {
+        params["threadId"] = json!(id);
+        (Begin::By { method: "thread/resume", params }, None)
+    } else if CONVERSATIONS.contains(&sub) {
         let named = (!last).then(|| words.get(1)).flatten();
         let method = if sub == "fork" { "thread/fork" } else { "thread/resume" };
         let prompt = words.get(if named.is_some() { 2 } else { 1 });
@@ -166,7 +190,17 @@ pub(super) fn plan(launch: &Launch) -> Plan {
     } else {
         (Begin::By { method: "thread/start", params }, words.first())
     };
-    Plan { way, begin, prompt: prompt.map(|&text| text.to_owned()), for_server, unfit }
+    let prompt = prompt.map(|&text| text.to_owned());
+    Plan { way, begin, prompt, for_interface, for_server, unfit, is_named_twice }
+}
+
+fn mcp(servers: &[McpServer]) -> Value {
+    let entry = |server: &McpServer| match &server.way {
+        McpWay::Program { command, args, env } => json!({ "command": command, "args": args, "env": env }),
+        McpWay::Url { url, headers, .. } => json!({ "url": url, "http_headers": headers }),
+    };
+    let entries = servers.iter().map(|server| (format!("mcp_servers.{}", server.name), entry(server)));
+    Value::Object(entries.collect())
 }
 
 fn absolute(cwd: &str, folder: &str) -> String {
@@ -182,11 +216,14 @@ fn version(launch: &Launch) -> Option<[u32; 2]> {
 
 pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
     let plan = plan(launch);
+    if plan.is_named_twice {
+        return Err(SetupError("--resume: the command names a conversation itself".into()));
+    }
     let (env, files) = isolation(launch);
     let given = launch.command.clone();
     let setup = match (plan.way, launch.runtime) {
         (Way::Server, Runtime::Pipe) => over_pipes(launch, &plan)?,
-        (Way::Server, Runtime::Pty | Runtime::Server | Runtime::Inproc) => beside_server(launch, &plan),
+        (Way::Server, Runtime::Pty | Runtime::Server | Runtime::Inproc) => beside_server(launch, &plan)?,
         // It would wait for the end of its input.
         (Way::Lines, _) => {
             let closed = ["sh", "-c", "exec \"$@\" </dev/null", "sh"].map(str::to_owned);
@@ -204,16 +241,16 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
 
 /// Its interface in the terminal, with the server beside it. The socket is in a folder that is ours alone: there is no
 /// port that another program could take, and the kernel lets nobody else connect.
-fn beside_server(launch: &Launch, plan: &Plan) -> Setup {
+fn beside_server(launch: &Launch, plan: &Plan) -> Result<Setup, SetupError> {
     // One that is started again must not meet the socket of the one before, which may be going.
     let name: String = launch.session_id.chars().take(8).collect();
     let path = format!("{}/codex-{name}.sock", launch.folder);
     let status = format!("{}/codex-{name}", launch.folder);
     let address = format!("unix://{path}");
-    let (before, after) = launch.split();
-    let after: Vec<_> = after.iter().filter(|arg| *arg != "--no-daemon").cloned().collect();
+    let (before, _) = launch.split();
+    let after: Vec<_> = plan.for_interface.iter().filter(|arg| *arg != "--no-daemon").cloned().collect();
     let flag = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
-    let own = overrides(launch);
+    let own = [overrides(launch), tool_options(&launch.mcp)?].concat();
     let server = flag(&["app-server", "--listen", &address]);
     let ready = Ready {
         socket: path.clone(),
@@ -221,7 +258,7 @@ fn beside_server(launch: &Launch, plan: &Plan) -> Setup {
         // A daemon of its own would outlive us.
         instead: [before, &flag(&["--no-daemon"]), &own, &after].concat(),
     };
-    Setup {
+    Ok(Setup {
         command: [before, &flag(&["--remote", &address]), &own, &after].concat(),
         companion: Some(Companion {
             command: [before, &own, &plan.for_server, &server].concat(),
@@ -231,7 +268,29 @@ fn beside_server(launch: &Launch, plan: &Plan) -> Setup {
         link: Link::Socket { path },
         watch: vec![Watch::Status { folder: status }],
         ..Setup::default()
+    })
+}
+
+/// Returns servers of tools as options. The interface begins the conversation, so they cannot come by the protocol; and what
+/// is on a command line can be read by others, so there must be no secret in it.
+fn tool_options(servers: &[McpServer]) -> Result<Vec<String>, SetupError> {
+    let has_secret = |server: &&McpServer| match &server.way {
+        McpWay::Program { env, .. } => !env.is_empty(),
+        McpWay::Url { headers, .. } => !headers.is_empty(),
+    };
+    if let Some(server) = servers.iter().find(has_secret) {
+        let why = "its variables or headers would be on Codex's command line for others to read; use --runtime pipe";
+        return Err(SetupError(format!("the MCP server {}: {why}", server.name)));
     }
+    let mut options = Vec::new();
+    for server in servers {
+        let fields = match &server.way {
+            McpWay::Program { command, args, .. } => json!({ "command": command, "args": args }),
+            McpWay::Url { url, .. } => json!({ "url": url }),
+        };
+        flatten(&fields, &format!("mcp_servers.{}", server.name), &mut options);
+    }
+    Ok(options)
 }
 
 /// Its server alone.
@@ -345,6 +404,50 @@ mod tests {
         for line in ["codex --search", "codex resume", "codex login"] {
             assert!(setup(&launch(line, Runtime::Pipe)).is_err(), "{line}");
         }
+    }
+
+    /// The bug this keeps away: `resume` behind a first prompt is no sub-command, so the task was begun anew.
+    #[test]
+    fn a_conversation_goes_on_and_its_first_prompt_is_not_told_again() {
+        let resumed = |line, runtime| Launch { resume: Some("T".into()), ..launch(line, runtime) };
+        let line = "codex --no-daemon -c a=1 -m x -i shot.png --search -- fix it";
+        let made = setup(&resumed(line, Runtime::Pty)).expect("a set-up");
+        let own = "-c a=1 -m x --search resume T";
+        assert_eq!(made.command.join(" "), format!("codex --remote unix:///run/f/codex-S.sock {own}"));
+        let instead = made.companion.and_then(|companion| companion.ready).expect("a socket").instead;
+        assert_eq!(instead.join(" "), format!("codex --no-daemon {own}"));
+        for line in ["codex -m x", "codex -m x fix", "codex fix --model=x"] {
+            let plan = plan(&resumed(line, Runtime::Pipe));
+            let params = json!({ "cwd": "/home/dev/p", "model": "x", "threadId": "T" });
+            assert_eq!((plan.begin, plan.prompt), (Begin::By { method: "thread/resume", params }, None), "{line}");
+        }
+        for line in ["codex resume U", "codex resume --last", "codex fork U"] {
+            assert!(setup(&resumed(line, Runtime::Pty)).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn servers_of_tools_are_named_when_the_conversation_begins() {
+        let mut launch = launch("codex", Runtime::Pipe);
+        let env = [("KEY".to_owned(), "s3cret".to_owned())].into();
+        let way = McpWay::Program { command: "srv".into(), args: vec![], env };
+        launch.mcp = vec![McpServer { name: "a".into(), way }];
+        let expected = json!({ "mcp_servers.a": { "command": "srv", "args": [], "env": { "KEY": "s3cret" } } });
+        match plan(&launch).begin {
+            Begin::By { method: "thread/start", params } => assert_eq!(params["config"], expected),
+            other => panic!("{other:?}"),
+        }
+        assert!(!setup(&launch).expect("it can be").command.concat().contains("s3cret"));
+        // Beside its interface they are on the command line, if they have nothing to hide.
+        launch.runtime = Runtime::Pty;
+        assert!(setup(&launch).is_err());
+        let way = McpWay::Program { command: "srv".into(), args: vec!["x".into()], env: Default::default() };
+        launch.mcp = vec![McpServer { name: "a".into(), way }];
+        let server = setup(&launch).expect("it can be").companion.expect("a server").command.join(" ");
+        assert!(
+            server.starts_with(r#"codex -c mcp_servers.a.args=["x"] -c mcp_servers.a.command="srv" app-server"#),
+            "{server}"
+        );
     }
 
     #[test]

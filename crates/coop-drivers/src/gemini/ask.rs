@@ -8,7 +8,7 @@ use coop_api::{Answer, Ask, AskKind, AskOption, EvidenceSource, OptionKind, Ques
 use serde_json::Value;
 
 use super::Gemini;
-use super::input::{AFTER_PASTE, short_form};
+use super::input::{AFTER_PASTE, LEFT_WITHIN, short_form};
 use crate::driver::{Expected, OnScreen, Refusal, Retry, Step};
 use crate::keys::{self, ENTER, ESCAPE, TAKEN_WITHIN, is_blank, numbered, of_kind, paste, plain, shown};
 use crate::questions::{given, pick, question};
@@ -135,7 +135,7 @@ fn lost_enter(steps: &[Step]) -> Option<Retry> {
         [.., Step::Expect { what: Expected::Screen(seen @ OnScreen::Rows { .. }), .. }, Step::Type(keys)]
             if *keys == ENTER =>
         {
-            Some(Retry { keys: ENTER, only_if: seen.clone() })
+            Some(Retry { after: LEFT_WITHIN, keys: ENTER, only_if: seen.clone() })
         }
         _ => None,
     }

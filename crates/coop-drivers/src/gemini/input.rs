@@ -10,8 +10,9 @@ use crate::rules::rows;
 
 /// Enter is swallowed if it comes sooner after a paste; 100 ms always were enough.
 pub(super) const AFTER_PASTE: Duration = Duration::from_millis(200);
-/// How long a message may take to show in a hook before Enter is pressed once more.
-const SUBMITTED_WITHIN: Duration = Duration::from_secs(3);
+/// How long a message may take to show in a hook, and to leave the input before Enter is pressed once more.
+const SUBMITTED_WITHIN: Duration = Duration::from_secs(20);
+pub(super) const LEFT_WITHIN: Duration = Duration::from_secs(5);
 /// What a long one may take beside that, for each 64 KiB: 14 s for 1 MiB in lines, and as long for 64 KiB in one.
 const PER_BLOCK: Duration = Duration::from_secs(3);
 const BLOCK: usize = 64 * 1024;
@@ -50,7 +51,7 @@ pub(super) fn deliver(text: &str, screen: &Screen, last_prompt: &str) -> Result<
     let more = PER_BLOCK * blocks;
     // A leading mark would run it as a shell command.
     let message = if plain(text).starts_with('!') { format!(" {text}") } else { text.to_owned() };
-    let retry = Retry { keys: ENTER, only_if: OnScreen::InputHolds(plain(text)) };
+    let retry = Retry { after: LEFT_WITHIN + more, keys: ENTER, only_if: OnScreen::InputHolds(plain(text)) };
     let is_there = Expected::Screen(OnScreen::InputFilled);
     steps.extend([
         Step::Type(paste(&message)),

@@ -42,6 +42,7 @@ pub(crate) const KNOWN: Known = Known {
     name: "gemini",
     programs: &["gemini"],
     package: "@google/gemini-cli",
+    binaries: &[".bin/gemini"],
     tested: Some(("0.61.0", "0.61.0")),
     runtimes: &[Runtime::Pty, Runtime::Pipe],
     variables: &[setup::HOME, setup::API_KEY, "GOOGLE_API_KEY", setup::SYSTEM_DEFAULTS, setup::SYSTEM_SETTINGS],
@@ -62,6 +63,8 @@ pub(crate) const KNOWN: Known = Known {
 pub(crate) struct Gemini {
     rules: Rules,
     expects_hooks: bool,
+    /// Whether there is a file of ours with settings that it will read.
+    takes_settings: bool,
     /// Whether a hook will say for sure that it has begun.
     waits_for_hook: bool,
     /// Whether it goes on with an earlier conversation, which takes a while after the start.
@@ -118,6 +121,7 @@ impl Gemini {
         Self {
             rules,
             expects_hooks,
+            takes_settings: setup::takes_settings(launch),
             waits_for_hook: expects_hooks && launch.isolated.is_some(),
             resumes: setup::resumes(launch),
             has_prompt: setup::has_prompt(launch),
@@ -276,7 +280,7 @@ impl Driver for Gemini {
     }
 
     fn heeds(&self) -> Heeds {
-        Heeds { resume: true, isolated: true, settings: true, ..Heeds::default() }
+        Heeds { resume: true, isolated: true, settings: true, mcp: self.takes_settings, ..Heeds::default() }
     }
 
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::driver::{Existing, FileToWrite, Launch, Link, Setup, SetupError, Watch};
 use crate::options::{self, merge, value_of};
+use crate::{McpServer, McpWay};
 
 /// Hooks that report and go on. Those before and after the model are told whole prompts, and are left alone.
 const REPORTING: [&str; 4] = ["BeforeAgent", "BeforeTool", "AfterTool", "Notification"];
@@ -101,9 +102,14 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
     })
 }
 
+/// Tells whether the agent will read settings of ours.
+pub(super) fn takes_settings(launch: &Launch) -> bool {
+    launch.isolated.is_some() || hooks_by_defaults(launch).is_some()
+}
+
 /// Tells whether the agent will run our hooks, as far as is known.
 pub(super) fn expects_hooks(launch: &Launch) -> bool {
-    let has_hooks = launch.isolated.is_some() || hooks_by_defaults(launch).is_some();
+    let has_hooks = takes_settings(launch);
     let switched_off = launch.settings.as_ref().is_some_and(|settings| settings["hooksConfig"]["enabled"] == false);
     has_hooks && !switched_off
 }
@@ -196,7 +202,7 @@ fn hooks_by_defaults(launch: &Launch) -> Option<Value> {
     }
     let theirs = launch.contents.get(&system_defaults(launch));
     let mut defaults = theirs.map_or_else(|| Some(json!({})), |text| serde_json::from_str(text).ok())?;
-    merge(&mut defaults, &json!({ "hooks": hooks(launch) }));
+    merge(&mut defaults, &ours(launch));
     Some(defaults)
 }
 
@@ -213,8 +219,23 @@ fn own_settings(launch: &Launch) -> Value {
     if let Some(more) = &launch.settings {
         merge(&mut settings, more);
     }
-    merge(&mut settings, &json!({ "hooks": hooks(launch) }));
+    merge(&mut settings, &ours(launch));
     settings
+}
+
+/// Returns what is always among its settings: our hooks, and servers of tools.
+fn ours(launch: &Launch) -> Value {
+    let mut ours = json!({ "hooks": hooks(launch) });
+    if !launch.mcp.is_empty() {
+        let entry = |server: &McpServer| match &server.way {
+            McpWay::Program { command, args, env } => json!({ "command": command, "args": args, "env": env }),
+            McpWay::Url { url, headers, is_sse: true } => json!({ "url": url, "headers": headers }),
+            McpWay::Url { url, headers, is_sse: false } => json!({ "httpUrl": url, "headers": headers }),
+        };
+        let servers = launch.mcp.iter().map(|server| (server.name.clone(), entry(server)));
+        ours["mcpServers"] = Value::Object(servers.collect());
+    }
+    ours
 }
 
 fn hooks(launch: &Launch) -> Value {
@@ -253,6 +274,17 @@ mod tests {
 
     fn watched(launch: &Launch) -> Vec<Watch> {
         setup(launch).expect("a set-up").watch
+    }
+
+    #[test]
+    fn servers_of_tools_are_in_settings_of_ours_or_nowhere() {
+        let way = McpWay::Program { command: "srv".into(), args: vec!["x".into()], env: Default::default() };
+        let mcp = vec![McpServer { name: "a".into(), way }];
+        let isolated = Launch { isolated: Some("/own".into()), mcp: mcp.clone(), ..launch(&["gemini"]) };
+        let made = setup(&isolated).expect("a set-up");
+        let settings: Value = serde_json::from_str(&made.files[0].content).expect("JSON");
+        assert_eq!(settings["mcpServers"], json!({ "a": { "command": "srv", "args": ["x"], "env": {} } }));
+        assert!(takes_settings(&isolated) && !takes_settings(&Launch { mcp, ..launch(&["gemini"]) }));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::{AskDraft, Reach, questions};
 /// How long a preview is, in characters.
 const PREVIEW: usize = 200;
 /// How long it may take to show that it took an answer.
-const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+const TAKEN_WITHIN: Duration = Duration::from_secs(20);
 /// What a denial says if nobody gives a reason. Without any it would end the turn.
 const DENIED: &str = "The user does not allow this.";
 

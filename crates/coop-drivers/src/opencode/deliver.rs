@@ -8,10 +8,10 @@ use super::{LinkState, OpenCode, ids, setup};
 use crate::driver::{Call, Expected, Refusal, Say, Step};
 
 /// How long the server may take to answer a call.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
+const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 /// How long a turn may take to begin: the first one loads all of its providers, which takes seconds.
-const BEGINS_WITHIN: Duration = Duration::from_secs(30);
-const ENDS_WITHIN: Duration = Duration::from_secs(10);
+const BEGINS_WITHIN: Duration = Duration::from_secs(60);
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 impl OpenCode {
     /// Refuses what would reach nobody.

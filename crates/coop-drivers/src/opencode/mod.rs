@@ -12,11 +12,14 @@ mod fault;
 mod ids;
 mod reread;
 mod setup;
+mod wrap;
 
 use std::collections::HashMap;
 
 use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, Role, Screen, TurnOutcome};
 use serde_json::Value;
+
+pub(crate) use self::wrap::{chosen, converses, wrapped};
 
 use self::reread::Reread;
 use self::setup::{Begin, Program, Words};
@@ -42,6 +45,7 @@ pub(crate) const KNOWN: Known = Known {
     name: "opencode",
     programs: &["opencode"],
     package: "opencode-ai",
+    binaries: &["opencode-{platform}/bin/opencode", ".bin/opencode"],
     tested: Some(("1.18.33", "1.18.33")),
     runtimes: &[Runtime::Pty, Runtime::Server],
     variables: &[setup::PASSWORD, setup::USERNAME, setup::CONFIG],
@@ -241,7 +245,7 @@ impl Driver for OpenCode {
     }
 
     fn heeds(&self) -> Heeds {
-        Heeds { isolated: true, settings: true, ..Heeds::default() }
+        Heeds { resume: true, isolated: true, settings: true, mcp: true, ..Heeds::default() }
     }
 
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::driver::{Launch, Link, Runtime, Setup, SetupError};
 use crate::options::merge;
+use crate::{McpServer, McpWay};
 
 /// The variables with the password and the user of its server.
 pub(super) const PASSWORD: &str = "OPENCODE_SERVER_PASSWORD";
@@ -47,6 +48,14 @@ const OF_THE_INTERFACE: [&str; 11] = [
     "--mini",
     "--no-replay",
     "--replay-limit",
+];
+
+/// The variables that name its folders, and those in a configuration of its own.
+const HOMES: [(&str, &str); 4] = [
+    ("XDG_CONFIG_HOME", "config"),
+    ("XDG_DATA_HOME", "data"),
+    ("XDG_STATE_HOME", "state"),
+    ("XDG_CACHE_HOME", "cache"),
 ];
 
 /// What the command line runs.
@@ -110,7 +119,7 @@ impl Words {
         let begin = match value(&["-s", "--session"]) {
             Some(id) => Begin::Named(id),
             None if has(&["-c", "--continue"]) => Begin::Last,
-            None => Begin::New,
+            None => launch.resume.clone().map_or(Begin::New, Begin::Named),
         };
         let model = value(&["-m", "--model"]);
         let model = model.and_then(|model| model.split_once('/').map(|(of, name)| (of.to_owned(), name.to_owned())));
@@ -123,6 +132,16 @@ impl Words {
             folder: value(&["--dir"]),
             options,
         }
+    }
+
+    /// Tells whether one of these options is given.
+    pub(super) fn asks_for(&self, names: &[&str]) -> bool {
+        self.options.iter().any(|(name, _)| names.contains(&name.as_str()))
+    }
+
+    /// Tells whether no other options are given.
+    pub(super) fn takes_only(&self, names: &[&str]) -> bool {
+        self.options.iter().all(|(name, _)| names.contains(&name.as_str()))
     }
 
     fn value(&self, names: &[&str]) -> Option<&str> {
@@ -165,6 +184,9 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
     let words = Words::of(launch);
     let told = |name| launch.variables.get(name).filter(|value| !value.is_empty());
     let user = words.value(&["-u", "--username"]).or_else(|| told(USERNAME)).unwrap_or(USER);
+    if launch.resume.is_some() && words.asks_for(&["-s", "--session", "-c", "--continue"]) {
+        return Err(SetupError("--resume: the command names a conversation itself".into()));
+    }
     let mut env = configuration(launch)?;
     let (url, password) = match &words.program {
         Program::Other(word) => return Err(SetupError(not_driven(word))),
@@ -192,14 +214,16 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
             (format!("http://127.0.0.1:{}", port.map_or_else(|| launch.port.to_string(), str::to_owned)), password)
         }
     };
-    if words.options.iter().any(|(name, _)| name == "--fork") {
+    if words.asks_for(&["--fork"]) {
         let why = "coop cannot tell which conversation --fork makes; fork it in opencode and name it with --session";
         return Err(SetupError(why.into()));
     }
     let events = words.folder.as_ref().map_or_else(|| "/event".into(), |folder| format!("/event{}", query(folder)));
     let authorization = format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")));
     let link = Link::Http { url, events, authorization };
-    Ok(Setup { command: command(launch, &words), env, link, ..Setup::default() })
+    let is_home = |(name, _): &&(String, String)| HOMES.iter().any(|(home, _)| home == name);
+    let at_home = env.iter().filter(is_home).cloned().collect();
+    Ok(Setup { command: command(launch, &words), env, link, at_home, ..Setup::default() })
 }
 
 fn not_driven(word: &str) -> String {
@@ -243,6 +267,10 @@ fn command(launch: &Launch, words: &Words) -> Vec<String> {
             ours.extend(["--hostname", "127.0.0.1"].map(str::to_owned));
         }
     }
+    // A server is told with each message.
+    if let (Some(id), Runtime::Pty, true) = (&launch.resume, launch.runtime, words.program != Program::Serve) {
+        theirs.extend(["--session".to_owned(), id.clone()]);
+    }
     // A sub-command comes before its options.
     if words.program == Program::Serve {
         return [before, &theirs[..], &ours[..]].concat();
@@ -284,23 +312,32 @@ fn configuration(launch: &Launch) -> Result<Vec<(String, String)>, SetupError> {
         None => json!({}),
     };
     if let Some(own) = &launch.isolated {
-        for (name, folder) in [
-            ("XDG_CONFIG_HOME", "config"),
-            ("XDG_DATA_HOME", "data"),
-            ("XDG_STATE_HOME", "state"),
-            ("XDG_CACHE_HOME", "cache"),
-        ] {
-            env.push((name.to_owned(), format!("{own}/{folder}")));
-        }
+        env.extend(HOMES.map(|(name, folder)| (name.to_owned(), format!("{own}/{folder}"))));
         merge(&mut config, &json!({ "autoupdate": false, "share": "disabled" }));
     }
     if let Some(settings) = &launch.settings {
         merge(&mut config, settings);
     }
+    if !launch.mcp.is_empty() {
+        merge(&mut config, &json!({ "mcp": mcp(&launch.mcp) }));
+    }
     if config.as_object().is_some_and(|config| !config.is_empty()) {
         env.push((CONFIG.to_owned(), config.to_string()));
     }
     Ok(env)
+}
+
+fn mcp(servers: &[McpServer]) -> Value {
+    let entry = |server: &McpServer| match &server.way {
+        McpWay::Program { command, args, env } => {
+            let command: Vec<_> = [command].into_iter().chain(args).collect();
+            json!({ "type": "local", "command": command, "environment": env, "enabled": true })
+        }
+        McpWay::Url { url, headers, .. } => {
+            json!({ "type": "remote", "url": url, "headers": headers, "enabled": true })
+        }
+    };
+    Value::Object(servers.iter().map(|server| (server.name.clone(), entry(server))).collect())
 }
 
 #[cfg(test)]
@@ -339,6 +376,43 @@ mod tests {
         for line in ["opencode acp", "opencode auth login", "opencode attach https://h", "opencode -c --fork"] {
             assert!(pty(line).is_err(), "{line}");
         }
+    }
+
+    #[test]
+    fn it_goes_on_with_a_conversation() {
+        let resumed = |runtime, line| {
+            let launch = Launch { resume: Some("ses_1".into()), ..launch(runtime, line) };
+            let begin = Words::of(&launch).begin;
+            setup(&launch).map(|setup| (setup.command.join(" "), begin)).map_err(|error| error.0)
+        };
+        let named = |line: &str| Ok((line.to_owned(), Begin::Named("ses_1".into())));
+        let pty = "opencode --port 5000 --hostname 127.0.0.1 -m a/b --session ses_1";
+        assert_eq!(resumed(Runtime::Pty, "opencode -m a/b"), named(pty));
+        let attached = "opencode attach http://h:1 --session ses_1";
+        assert_eq!(resumed(Runtime::Pty, "opencode attach http://h:1"), named(attached));
+        let server = "opencode serve --port 5000 --hostname 127.0.0.1";
+        assert_eq!(resumed(Runtime::Server, "opencode"), named(server));
+        for line in ["opencode -s ses_2", "opencode --session=ses_2", "opencode -c", "opencode --continue"] {
+            assert!(resumed(Runtime::Pty, line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn servers_of_tools_are_configuration() {
+        let mut launch = launch(Runtime::Server, "opencode");
+        let env = [("KEY".to_owned(), "s3cret".to_owned())].into();
+        let program = McpWay::Program { command: "srv".into(), args: vec!["-x".into()], env };
+        let url = McpWay::Url { url: "http://h".into(), headers: Default::default(), is_sse: false };
+        launch.mcp = vec![McpServer { name: "a".into(), way: program }, McpServer { name: "b".into(), way: url }];
+        let made = setup(&launch).expect("a set-up");
+        let config = made.env.iter().find(|(name, _)| name == CONFIG).map(|(_, value)| value.as_str());
+        let config: Value = serde_json::from_str(config.expect("it is set")).expect("JSON");
+        let expected = json!({
+            "a": { "type": "local", "command": ["srv", "-x"], "environment": { "KEY": "s3cret" }, "enabled": true },
+            "b": { "type": "remote", "url": "http://h", "headers": {}, "enabled": true },
+        });
+        assert_eq!(config["mcp"], expected);
+        assert!(!made.command.concat().contains("s3cret"));
     }
 
     #[test]

@@ -417,6 +417,11 @@ fn in_turn() -> Mimic {
 fn a_turn_that_was_over_before_coop_had_joined_is_read() {
     let mut mimic = at_rest();
     status(&mut mimic, "T", "active");
+    // What it used may be told to those who have not joined; it does not say what it was told.
+    let tokens = json!({ "totalTokens": 9, "inputTokens": 5, "outputTokens": 4 });
+    let used = json!({ "threadId": "T", "turnId": "U", "tokenUsage": { "last": tokens, "total": tokens } });
+    let early = json!({ "method": "thread/tokenUsage/updated", "params": used });
+    assert!(mimic.see(&Seen::Control(early), 0).is_empty());
     status(&mut mimic, "T", "idle");
     assert_eq!(
         (said(&mut mimic), mimic.describe().as_str()),
@@ -437,6 +442,7 @@ fn a_turn_that_was_over_before_coop_had_joined_is_read() {
     let messages = told.iter().filter(|signal| matches!(signal.meaning, Meaning::Said(_))).count();
     let ended = told.last().is_some_and(|signal| signal.meaning == Meaning::Idle(TurnOutcome::Interrupted));
     assert_eq!((began, messages, ended), (Some("x"), 2, true), "{told:?}");
+    assert_eq!(told.iter().filter(|signal| matches!(signal.meaning, Meaning::Used { .. })).count(), 1, "{told:?}");
     assert_eq!((mimic.see(&Seen::Control(missed), 0).len(), mimic.describe().as_str()), (0, "idle"));
     // A server that cannot say leaves what is known.
     status(&mut mimic, "T", "active");

@@ -69,7 +69,7 @@ fn a_message_is_pasted_and_then_sent() {
             what: Screen(
                 InputFilled,
             ),
-            within: 3s,
+            within: 10s,
             retry: None,
         },
         Type(
@@ -77,9 +77,10 @@ fn a_message_is_pasted_and_then_sent() {
         ),
         Expect {
             what: TurnBegan,
-            within: 3s,
+            within: 20s,
             retry: Some(
                 Retry {
+                    after: 5s,
                     keys: b"\r",
                     only_if: InputHolds(
                         "hello\nthere",

@@ -1,7 +1,9 @@
 //! How it begins, and what the agent asks of us: it always gets an answer, and what it gets done is what was allowed.
 
 use coop_api::FaultKind;
-use coop_drivers::{Allowed, Driver, Ended, Launch, Meaning, Observation, Say, Served, Service, Signal, Variables};
+use coop_drivers::{
+    Allowed, Driver, Ended, Launch, McpServer, McpWay, Meaning, Observation, Say, Served, Service, Signal, Variables,
+};
 use serde_json::{Value, json};
 
 use super::{driver, launch};
@@ -70,6 +72,25 @@ fn an_earlier_conversation_is_opened_in_the_way_the_agent_has() {
     }
     let (_, signals, said) = greeted(&resumed, json!({}));
     assert!(fault(&signals).message.contains("cannot go on"), "never a new one instead: {said:?}");
+    assert_eq!(said, []);
+}
+
+#[test]
+fn servers_of_tools_are_named_and_one_that_cannot_be_reached_is_not_left_out() {
+    let env = [("KEY".to_owned(), "v".to_owned())].into();
+    let way = McpWay::Program { command: "srv".into(), args: vec!["-x".into()], env };
+    let program = McpServer { name: "a".into(), way };
+    let way = McpWay::Url { url: "http://h".into(), headers: Default::default(), is_sse: false };
+    let url = McpServer { name: "b".into(), way };
+    let (_, _, said) = greeted(&Launch { mcp: vec![program.clone()], ..launch() }, json!({}));
+    let stdio = json!({ "name": "a", "command": "srv", "args": ["-x"], "env": [{ "name": "KEY", "value": "v" }] });
+    assert_eq!(message(&said)["params"]["mcpServers"], json!([stdio]));
+    let both = Launch { mcp: vec![program, url], ..launch() };
+    let (_, _, said) = greeted(&both, json!({ "mcpCapabilities": { "http": true } }));
+    let http = json!({ "type": "http", "name": "b", "url": "http://h", "headers": [] });
+    assert_eq!(message(&said)["params"]["mcpServers"], json!([stdio, http]));
+    let (_, signals, said) = greeted(&both, json!({}));
+    assert!(fault(&signals).message.contains("the MCP server b"), "{signals:?}");
     assert_eq!(said, []);
 }
 
