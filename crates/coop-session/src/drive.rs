@@ -88,7 +88,7 @@ impl Session {
     }
 
     fn now(&self) -> Now {
-        let instant = Instant::now();
+        let instant = self.lateness.clock(Instant::now());
         Now { instant, wall: SystemTime::now(), screen: self.screen.seq(), lock: self.lock.held(instant) }
     }
 
@@ -280,8 +280,8 @@ impl Session {
     /// Types what waited for a message to be through.
     fn admit_deferred(&mut self) {
         if !self.agent.as_ref().is_some_and(Agent::is_typing) {
-            for mail in mem::take(&mut self.deferred) {
-                self.handle(mail);
+            for (request, reply) in mem::take(&mut self.deferred) {
+                self.answer_to(request, reply);
             }
         }
     }
@@ -352,7 +352,7 @@ impl Session {
             | Request::Events(_)
             | Request::Write { .. }
             | Request::Lock { .. }
-            | Request::Resize(_)
+            | Request::Resize { .. }
             | Request::Signal(_)
             | Request::Restart
             | Request::Shutdown

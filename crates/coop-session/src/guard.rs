@@ -18,8 +18,8 @@ impl Guard {
     pub(crate) fn over(leaders: &[u32], guard: &Command) -> io::Result<Self> {
         let mut command = std::process::Command::new(&guard.program);
         command.args(&guard.args).args(leaders.iter().map(u32::to_string));
-        // Whoever kills our group must not kill it.
-        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        // Other processes of this user can read its environment, and ours has secrets. Whoever kills our group must not kill it.
+        command.env_clear().process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = tokio::process::Command::from(command).spawn()?;
         Ok(Self { _pipe: child.stdin.take(), child })
     }

@@ -123,10 +123,14 @@ pub(crate) struct Published {
     pub(crate) ended: watch::Sender<bool>,
 }
 
-pub(crate) struct Mail {
-    pub(crate) request: Request,
-    pub(crate) reply: oneshot::Sender<Result<Reply, Error>>,
+pub(crate) enum Mail {
+    Request(Request, Answer),
+    /// The terminal is not recorded any more, and why.
+    Unrecorded(String),
 }
+
+/// Where an answer goes.
+pub(crate) type Answer = oneshot::Sender<Result<Reply, Error>>;
 
 /// Starts the child and the session that owns it. The receiver tells, once the session is over, how the last child
 /// ended.
@@ -177,6 +181,11 @@ impl Handle {
         self.ended.clone()
     }
 
+    /// Lets everybody who follows know that the terminal is not recorded. Nothing is told of a session that is over.
+    pub async fn tell_unrecorded(&self, why: String) {
+        let _ = self.mailbox.send(Mail::Unrecorded(why)).await;
+    }
+
     fn check(&self, id: &AgentId) -> Result<(), Error> {
         if *id == self.id {
             return Ok(());
@@ -194,7 +203,7 @@ impl Agents for Handle {
         self.check(id)?;
         let over = || Error::new(ErrorCode::Exited, "the session is over");
         let (reply, answer) = oneshot::channel();
-        self.mailbox.send(Mail { request, reply }).await.map_err(|_| over())?;
+        self.mailbox.send(Mail::Request(request, reply)).await.map_err(|_| over())?;
         answer.await.map_err(|_| over())?
     }
 

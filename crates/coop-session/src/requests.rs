@@ -12,19 +12,26 @@ use coop_term::{Target, encode_keys, encode_paste};
 use tokio::sync::oneshot;
 
 use crate::agent::Agent;
-use crate::handle::Mail;
+use crate::handle::{Answer, Mail};
 use crate::session::{AfterStop, Running, Session, plain_evidence};
 
 /// How many inputs may wait for a message that is being typed.
 const MAX_DEFERRED: usize = 1000;
 
 impl Session {
-    pub(crate) fn handle(&mut self, Mail { request, reply }: Mail) {
+    pub(crate) fn handle(&mut self, mail: Mail) {
+        match mail {
+            Mail::Request(request, reply) => self.answer_to(request, reply),
+            Mail::Unrecorded(why) => self.record(EventBody::Lifecycle(Lifecycle::Unrecorded { why })),
+        }
+    }
+
+    pub(crate) fn answer_to(&mut self, request: Request, reply: Answer) {
         let answer = match request {
             Request::Write { .. } if self.agent.as_ref().is_some_and(Agent::is_typing) => {
                 // It waits until the message that is being typed is through.
                 if self.deferred.len() < MAX_DEFERRED {
-                    return self.deferred.push(Mail { request, reply });
+                    return self.deferred.push((request, reply));
                 }
                 Err(Error::new(
                     ErrorCode::WriterBusy,
@@ -41,7 +48,7 @@ impl Session {
             Request::Dump => Ok(Reply::Dump(self.dump())),
             Request::Events(cursor) => Ok(Reply::Events(self.log.after(cursor))),
             Request::Lock { writer, action } => self.change_lock(writer, action),
-            Request::Resize(size) => self.resize(size),
+            Request::Resize { writer, size } => self.resize(writer, size),
             Request::Signal(signal) => self.signal(signal),
             Request::Restart => self.restart(),
             Request::Shutdown => {
@@ -118,7 +125,9 @@ impl Session {
         Ok(Reply::Done)
     }
 
-    fn resize(&mut self, size: Size) -> Result<Reply, Error> {
+    fn resize(&mut self, writer: WriterId, size: Size) -> Result<Reply, Error> {
+        self.running()?;
+        self.lock.check(writer, Instant::now())?;
         let running = self.running()?;
         running.child.resize(size).map_err(|error| Error::internal(format!("cannot resize the terminal: {error}")))?;
         if size != self.screen.size() {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Instant, SystemTime};
 
-use coop_api::{AgentState, AskId, Epoch, EventBody, Evidence, EvidenceSource, Offset, Pulse, Seq, StateChange, Token};
+use coop_api::{
+    AgentState, AskId, Epoch, EventBody, Evidence, EvidenceSource, Offset, Pulse, Request, Seq, StateChange, Token,
+};
 use coop_term::{ChildEvent, Exit, FrameId, Ring, Screen, SpawnError, Target, Wants};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -18,7 +20,8 @@ use crate::agent::Agent;
 use crate::companion::Companion;
 use crate::drive::Primed;
 use crate::guard::Guard;
-use crate::handle::{Mail, Options, Published};
+use crate::handle::{Answer, Mail, Options, Published};
+use crate::lateness::Lateness;
 use crate::link::{Linked, News};
 use crate::lock::WriteLock;
 use crate::log::EventLog;
@@ -41,7 +44,7 @@ pub(crate) struct Session {
     /// What is known of the child, if it is an agent.
     pub(crate) agent: Option<Agent>,
     /// Inputs that came while a message was being typed.
-    pub(crate) deferred: Vec<Mail>,
+    pub(crate) deferred: Vec<(Request, Answer)>,
     pub(crate) files: mpsc::Receiver<Seen>,
     pub(crate) log_paths: Option<LogPaths>,
     /// The status files that the agent keeps.
@@ -64,6 +67,7 @@ pub(crate) struct Session {
     /// What is read into.
     buffer: Vec<u8>,
     frame_deadline: Option<(FrameId, Instant)>,
+    pub(crate) lateness: Lateness,
     last_activity: Instant,
     pub(crate) last_output: Instant,
     /// Set while the child is being ended, with what comes then.
@@ -127,6 +131,7 @@ impl Session {
             mail,
             buffer: vec![0; io::BUFFER],
             frame_deadline: None,
+            lateness: Lateness::default(),
             last_activity: now,
             last_output: now,
             stop: None,
@@ -200,8 +205,18 @@ impl Session {
         });
     }
 
+    /// Waits for what comes next.
     async fn wake(&mut self) -> Wake {
-        let deadline = self.next_deadline();
+        loop {
+            let due = self.next_deadline();
+            match self.wake_by(due.map(|due| self.lateness.wake_at(due))).await {
+                Wake::Deadline if due.is_some_and(|due| self.lateness.puts_off(due, Instant::now())) => {}
+                wake => return wake,
+            }
+        }
+    }
+
+    async fn wake_by(&mut self, deadline: Option<Instant>) -> Wake {
         let mail_closed = self.mail.is_closed() && self.mail.is_empty();
         let Some(Running { child, queue, at_end, drain_until, outbox, pipe_at_end, .. }) = &self.child else {
             return tokio::select! {

@@ -246,13 +246,34 @@ async fn the_lock_keeps_others_out() {
     assert_eq!(live.see("bc").await, "bc");
 }
 
+/// Several who look with windows of different sizes share one terminal: it has the size of whoever types.
+#[tokio::test]
+async fn who_holds_the_lock_says_the_size() {
+    let live = Live::run("cat").await;
+    let (holder, other) = (WriterId(1), WriterId(2));
+    let resize = async |writer, cols| {
+        let size = Size::new(cols, 20).expect("within bounds");
+        live.call(Request::Resize { writer, size }).await.map(|_| ()).map_err(|error| error.code)
+    };
+    assert_eq!(resize(other, 60).await, Ok(()), "nobody types");
+    live.call(Request::Lock { writer: holder, action: LockAction::Acquire }).await.expect("the lock is free");
+    assert_eq!(resize(other, 70).await, Err(ErrorCode::WriterBusy));
+    assert_eq!(resize(holder, 80).await, Ok(()));
+    let Ok(Reply::Screen(screen)) = live.call(Request::Screen).await else { panic!("no screen") };
+    assert_eq!(screen.size.cols(), 80);
+    live.call(Request::Lock { writer: holder, action: LockAction::Release }).await.expect("it gives back");
+    assert_eq!(resize(other, 90).await, Ok(()));
+}
+
 #[tokio::test]
 async fn the_terminal_answers_and_resizes() {
     let script = "stty raw -echo min 1 time 0; printf '\\033[6n'; dd bs=1 count=6 2>/dev/null | od -An -c; \
                   trap 'stty size' WINCH; echo waiting; while :; do sleep 0.1; done";
     let live = Live::run(script).await;
     assert!(live.see("waiting").await.contains("033   [   1   ;   1   R"));
-    live.call(Request::Resize(Size::new(123, 45).expect("within bounds"))).await.expect("it can be resized");
+    live.call(Request::Resize { writer: ME, size: Size::new(123, 45).expect("within bounds") })
+        .await
+        .expect("it can be resized");
     live.see("45 123").await;
     let Ok(Reply::Screen(screen)) = live.call(Request::Screen).await else { panic!("no screen") };
     assert_eq!((screen.size.cols(), screen.size.rows()), (123, 45));
@@ -270,7 +291,9 @@ async fn a_query_in_a_frame_that_never_ends_is_answered() {
     // Resized meanwhile, the frame ends too.
     let live = Live::run(ask).await;
     live.see("\x1b[6n").await;
-    live.call(Request::Resize(Size::new(123, 45).expect("within bounds"))).await.expect("it can be resized");
+    live.call(Request::Resize { writer: ME, size: Size::new(123, 45).expect("within bounds") })
+        .await
+        .expect("it can be resized");
     live.see("033   [   1   ;   1   R").await;
 }
 

@@ -14,7 +14,7 @@ use super::perform::{Performance, Proof, Purpose, Via};
 use super::{Agent, Effect, Now, ReplyTo, withdrawn};
 
 /// A dialog on the screen counts as an ask of its own only if no hook reports it within this time.
-const HOOK_LEAD: Duration = Duration::from_millis(1500);
+const HOOK_LEAD: Duration = Duration::from_secs(3);
 
 /// What the names of asks begin with; their number follows.
 const NAME: &str = "ask-";
@@ -124,7 +124,7 @@ impl Agent {
         effects: &mut Vec<Effect>,
     ) -> Verdict {
         if draft.reach != Reach::Keys {
-            return self.open_ask(signal, draft, now, effects);
+            return self.open_structured(signal, draft, now, effects);
         }
         if self.asks.has_structured() {
             self.asks.see(signal, now);
@@ -156,6 +156,22 @@ impl Agent {
         // The new one first: in between it is not working.
         let opened = self.open_ask(signal, draft, now, effects);
         self.close_each(replaced, signal, effects).unwrap_or(opened)
+    }
+
+    /// Opens what the agent itself tells of, in place of its dialog if that was seen long before.
+    fn open_structured(&mut self, signal: &Signal, draft: &AskDraft, now: &Now, effects: &mut Vec<Effect>) -> Verdict {
+        let answered = self.performance.as_ref().is_some_and(Performance::is_answer);
+        let is_same = |open: &OpenAsk| open.reach == Reach::Keys && open.ask.kind == draft.kind && !answered;
+        let (seen, open): (Vec<_>, Vec<_>) = self.asks.open.drain(..).partition(is_same);
+        self.asks.open = open;
+        let mut verdict = self.open_ask(signal, draft, now, effects);
+        for ask in seen {
+            let closed = self.close(ask, "the agent tells more of the same", Self::evidence(signal), effects);
+            if matches!(closed, Verdict::Changed(_)) {
+                verdict = closed;
+            }
+        }
+        verdict
     }
 
     /// Closes asks whose dialog another one has replaced, and returns how that changed the state.

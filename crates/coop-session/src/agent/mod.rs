@@ -36,7 +36,7 @@ const HEARD: usize = 200;
 const SETTLING: Duration = Duration::from_millis(500);
 /// How long the end of a turn waits for the log to tell the last of what was said and done in it. Agents write their log
 /// every tenth of a second or so.
-const CATCH_UP: Duration = Duration::from_millis(500);
+const CATCH_UP: Duration = Duration::from_secs(2);
 /// Two looks at a screen that changes are at least this far apart.
 const LOOK_PACE: Duration = Duration::from_millis(50);
 
@@ -321,6 +321,7 @@ impl Agent {
                     record(EventBody::Usage(self.usage.report()));
                 }
             }
+            Meaning::UsedBefore { id, usage } => drop(self.usage.add_past(id, *usage)),
             Meaning::StopWanted { last_message, .. } => {
                 if last_message.is_some() {
                     self.last_message.clone_from(last_message);

@@ -17,7 +17,7 @@ const MAX_MESSAGE: usize = 1024 * 1024;
 /// How many messages may wait.
 const MAX_QUEUED: usize = 1000;
 /// How long a message waits for the agent to show its input, if it is to be delivered at once.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(5);
 /// How much of a message is shown, in characters.
 const PREVIEW: usize = 80;
 

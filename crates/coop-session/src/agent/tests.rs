@@ -171,8 +171,9 @@ fn enter_is_pressed_only_where_the_message_is() {
     let sent = after(&now, Duration::from_millis(200));
     assert_eq!(typed(&agent.tick(&input("/model"), &sent)), ["\r"]);
     let dialog = screen(&format!("{RULE}\n  Select model\n\n  ❯ 1. Default\n    2. Opus\n"));
-    let too_late = after(&sent, Duration::from_secs(4));
+    let too_late = after(&sent, Duration::from_secs(6));
     assert_eq!(typed(&agent.tick(&dialog, &too_late)), [""; 0], "Enter would choose a model");
+    assert_eq!(typed(&agent.tick(&dialog, &after(&too_late, Duration::from_secs(6)))), [""; 0]);
     assert!(matches!(receipt.try_recv(), Ok(Ok(Reply::Receipt(receipt))) if !receipt.delivered));
 
     let (mut agent, _receipt) = nudged("hello", &now);
@@ -182,7 +183,7 @@ fn enter_is_pressed_only_where_the_message_is() {
     let (mut agent, mut receipt) = nudged("hello", &now);
     let help = screen(&format!("{RULE}\n  Help\n\n  Esc to cancel"));
     assert_eq!(typed(&agent.tick(&help, &sent)), [""; 0], "somebody opened a dialog meanwhile");
-    assert_eq!(typed(&agent.tick(&help, &too_late)), [""; 0]);
+    assert_eq!(typed(&agent.tick(&help, &after(&too_late, Duration::from_secs(6)))), [""; 0]);
     let Ok(Ok(Reply::Receipt(receipt))) = receipt.try_recv() else { panic!("no receipt") };
     assert_eq!((receipt.delivered, receipt.reason.as_deref()), (false, Some("not_shown")));
 }

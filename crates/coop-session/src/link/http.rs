@@ -26,7 +26,7 @@ use super::{News, Pauses};
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How long a server may take for an answer: it works on what it was told after it has answered.
-const CALL_LIMIT: Duration = Duration::from_secs(30);
+const CALL_LIMIT: Duration = Duration::from_secs(60);
 
 /// Where the agent's server is.
 #[derive(Clone)]

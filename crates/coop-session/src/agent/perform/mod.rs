@@ -123,7 +123,12 @@ impl Via {
 enum Waiting {
     Nothing,
     Until(Instant),
-    Proof { what: Expected, until: Instant, retry: Option<Retry>, within: std::time::Duration },
+    /// And when the keys are typed again, if nothing has shown by then.
+    Proof {
+        what: Expected,
+        until: Instant,
+        retry: Option<(Instant, Retry)>,
+    },
 }
 
 impl Performance {
@@ -145,7 +150,9 @@ impl Performance {
     pub(super) fn deadline(&self) -> Option<Instant> {
         match &self.waiting {
             Waiting::Nothing => None,
-            Waiting::Until(at) | Waiting::Proof { until: at, .. } => Some(*at),
+            Waiting::Proof { retry: Some((at, _)), .. } | Waiting::Proof { until: at, .. } | Waiting::Until(at) => {
+                Some(*at)
+            }
         }
     }
 
@@ -172,9 +179,10 @@ impl Performance {
     }
 
     /// Tells whether nothing will show any more that it took, now that the link it went over broke: the agent's protocol
-    /// is silent about what it was told before.
+    /// is silent about what it was told before. A call has an answer of its own, and what the agent asks is read again.
     fn is_over_link(&self) -> bool {
         match &self.purpose {
+            _ if self.called.is_some() => false,
             Purpose::Answer { reach, .. } => matches!(reach, Reach::Control { .. }),
             Purpose::Configure { .. } => true,
             // The turn and its end show also later.

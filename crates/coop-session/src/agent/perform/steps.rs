@@ -125,6 +125,16 @@ impl Agent {
         }
     }
 
+    /// Enter at a dialog would choose something: it is pressed again only where the message or the answer still is, and
+    /// not for somebody who has locked the terminal meanwhile.
+    fn may_retry(&self, performance: &Performance, retry: &Retry, screen: &Screen, now: &Now) -> bool {
+        let is_wanted = match &performance.purpose {
+            Purpose::Answer { ask, .. } => self.asks.is_open(&ask.id),
+            _ => self.takes_messages(),
+        };
+        is_wanted && self.driver.shows(&retry.only_if, screen) && now.check_lock(performance.writer).is_ok()
+    }
+
     fn step(
         &mut self,
         performance: &mut Performance,
@@ -140,11 +150,11 @@ impl Agent {
                     return Progress::Waits;
                 }
                 Waiting::Until(_) => {}
-                Waiting::Proof { what: Expected::Accepted, until, retry, within } => match performance.reaction() {
+                Waiting::Proof { what: Expected::Accepted, until, retry } => match performance.reaction() {
                     Reaction::Accepted => {}
                     Reaction::Refused(status) => return Progress::Done(Err(Failure::Rejected(status))),
                     Reaction::None if until > now.instant => {
-                        performance.waiting = Waiting::Proof { what: Expected::Accepted, until, retry, within };
+                        performance.waiting = Waiting::Proof { what: Expected::Accepted, until, retry };
                         return Progress::Waits;
                     }
                     Reaction::None => return Progress::Done(Err(Failure::Unconfirmed)),
@@ -161,38 +171,29 @@ impl Agent {
                         performance.proven += 1;
                     }
                 }
-                Waiting::Proof { what, until, retry, within } if until > now.instant => {
-                    performance.waiting = Waiting::Proof { what, until, retry, within };
-                    return Progress::Waits;
-                }
-                Waiting::Proof { what: Expected::Screen(_), .. } => return Progress::Done(Err(Failure::NotShown)),
-                Waiting::Proof { what: Expected::Command, .. } if self.driver.shows(&OnScreen::InputEmpty, screen) => {
+                Waiting::Proof { what: Expected::Command, until, retry }
+                    if until.min(retry.as_ref().map_or(until, |(at, _)| *at)) <= now.instant
+                        && self.driver.shows(&OnScreen::InputEmpty, screen) =>
+                {
                     let detail = "its input is empty again".to_owned();
                     performance.proof = Some(Proof { detail, prompt: None, refused: None });
                 }
-                Waiting::Proof { what, retry, within, .. } => {
-                    // Enter at a dialog would choose something: it is pressed again only where the message or the answer
-                    // still is, and not for somebody who has locked the terminal meanwhile.
-                    let is_wanted = match &performance.purpose {
-                        Purpose::Answer { ask, .. } => self.asks.is_open(&ask.id),
-                        _ => self.takes_messages(),
-                    };
-                    let may_retry = |retry: &Retry| {
-                        is_wanted
-                            && self.driver.shows(&retry.only_if, screen)
-                            && now.check_lock(performance.writer).is_ok()
-                    };
-                    match retry.filter(may_retry) {
-                        Some(Retry { keys, .. }) => {
-                            performance.attempts += 1;
-                            effects.push(Effect::Type(keys));
-                            let until = now.instant + within;
-                            performance.waiting = Waiting::Proof { what, until, retry: None, within };
-                            return Progress::Waits;
-                        }
-                        None => return Progress::Done(Err(Failure::Unconfirmed)),
+                Waiting::Proof { what, until, retry: Some((at, retry)) } if at <= now.instant => {
+                    if self.may_retry(performance, &retry, screen, now) {
+                        performance.attempts += 1;
+                        effects.push(Effect::Type(retry.keys));
                     }
+                    // That a command left the input is all that some of them show.
+                    let until = if what == Expected::Command { now.instant + retry.after } else { until };
+                    performance.waiting = Waiting::Proof { what, until, retry: None };
+                    return Progress::Waits;
                 }
+                Waiting::Proof { what, until, retry } if until > now.instant => {
+                    performance.waiting = Waiting::Proof { what, until, retry };
+                    return Progress::Waits;
+                }
+                Waiting::Proof { what: Expected::Screen(_), .. } => return Progress::Done(Err(Failure::NotShown)),
+                Waiting::Proof { .. } => return Progress::Done(Err(Failure::Unconfirmed)),
             }
             match performance.steps.pop_front() {
                 None => return Progress::Done(Ok(())),
@@ -218,7 +219,8 @@ impl Agent {
                     if !matches!(what, Expected::Screen(_)) {
                         performance.attempts = performance.attempts.max(1);
                     }
-                    performance.waiting = Waiting::Proof { what, until: now.instant + within, retry, within };
+                    let retry = retry.map(|retry| (now.instant + retry.after, retry));
+                    performance.waiting = Waiting::Proof { what, until: now.instant + within, retry };
                 }
             }
         }

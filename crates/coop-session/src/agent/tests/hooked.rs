@@ -69,10 +69,25 @@ fn the_dialog_of_an_ask_whose_hook_died_is_an_ask() {
         let much_later = after(&now, Duration::from_secs(3600));
         assert_eq!(asks_told(&agent.hook_gone(&id, &much_later)), ["withdrawn"]);
         assert_eq!(asks_told(&agent.tick(&dialog, &much_later)), [""; 0], "its dialog may be about to go");
-        let opened = agent.tick(&dialog, &after(&much_later, Duration::from_secs(2)));
+        let opened = agent.tick(&dialog, &after(&much_later, Duration::from_secs(4)));
         assert_eq!(asks_told(&opened), ["opened"]);
         assert_eq!(agent.asks()[0].channel, coop_api::AskChannel::Keys);
     }
+}
+
+/// The hook's process took long to start: its dialog was an ask by then, and both stayed open.
+#[test]
+fn an_ask_that_a_late_hook_tells_takes_the_place_of_its_dialog() {
+    let (mut agent, now) = working();
+    let dialog = screen(PERMISSION);
+    agent.look(&dialog, &now);
+    let late = after(&now, Duration::from_secs(4));
+    assert_eq!(asks_told(&agent.tick(&dialog, &late)), ["opened"]);
+    let (effects, _waits) = held(&mut agent, "PermissionRequest", bash(), &late);
+    assert_eq!(asks_told(&effects), ["opened", "withdrawn"]);
+    let open: Vec<_> = agent.asks().into_iter().map(|ask| (ask.channel, ask.tool)).collect();
+    assert_eq!(open, [(coop_api::AskChannel::Structured, Some("Bash".to_owned()))]);
+    assert_eq!(agent.state().as_str(), "permission_prompt");
 }
 
 #[test]
@@ -122,8 +137,8 @@ fn what_cannot_be_read_is_an_ask_without_options() {
         agent.look(&strange, &now);
         assert_eq!(asks_told(&status(&mut agent, "waiting", Some("permission prompt"), &now)), [""; 0]);
         let changed = screen(&format!("{RULE}\n  A new kind of dialog\n\n  [ Allow ]   < Deny >"));
-        agent.look(&changed, &after(&now, Duration::from_millis(1400)));
-        let opened = agent.tick(&changed, &after(&now, Duration::from_millis(1600)));
+        agent.look(&changed, &after(&now, Duration::from_millis(2900)));
+        let opened = agent.tick(&changed, &after(&now, Duration::from_millis(3100)));
         assert_eq!(asks_told(&opened), ["opened"]);
         let ask = agent.asks().remove(0);
         assert_eq!(
@@ -206,7 +221,8 @@ fn the_turn_of_another_message_proves_nothing() {
         hook(&mut agent, "UserPromptSubmit", json!({ "prompt": prompt }), &sent);
         let (_, _asks) = held(&mut agent, "PermissionRequest", bash(), &sent);
         agent.tick(&input("hello"), &sent);
-        assert_eq!(typed(&agent.tick(&input("hello"), &after(&sent, Duration::from_secs(4)))), [""; 0]);
+        assert_eq!(typed(&agent.tick(&input("hello"), &after(&sent, Duration::from_secs(6)))), [""; 0]);
+        agent.tick(&input("hello"), &after(&sent, Duration::from_secs(30)));
         let Ok(Ok(Reply::Receipt(receipt))) = receipt.try_recv() else { panic!("no receipt") };
         assert_eq!(receipt.delivered, delivered, "{prompt}: {receipt:?}");
     }
@@ -220,9 +236,9 @@ fn a_message_that_was_not_taken_is_cleared_for_the_next() {
     let there = input("hello\n  you");
     let sent = after(&now, Duration::from_millis(200));
     agent.tick(&there, &sent);
-    let retried = after(&sent, Duration::from_secs(4));
+    let retried = after(&sent, Duration::from_secs(6));
     assert_eq!(typed(&agent.tick(&there, &retried)), ["\r"]);
-    let given_up = after(&retried, Duration::from_secs(4));
+    let given_up = after(&retried, Duration::from_secs(30));
     agent.tick(&there, &given_up);
     let (effects, _receipt) = send(&mut agent, "again", When::Now, &there, &given_up);
     assert_eq!(typed(&effects), ["\x15\x7f\x15\x7f"]);

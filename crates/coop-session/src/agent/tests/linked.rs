@@ -76,6 +76,68 @@ fn a_lost_link_confirms_no_answer() {
     assert_eq!(asks_told(&effects), ["withdrawn"]);
 }
 
+/// Answers the calls among these effects as a server does that is busy with one conversation and asks this.
+fn serve(agent: &mut Agent, effects: Vec<Effect>, permissions: &Value, now: &Now) -> Vec<Effect> {
+    let mut told = Vec::new();
+    for effect in effects {
+        let Effect::Say(Say::Call(call)) = effect else { continue };
+        let body = match call.path.split('?').next() {
+            Some("/session/status") => json!({ "ses_1": { "type": "busy" } }),
+            Some("/permission") => permissions.clone(),
+            _ => json!([]),
+        };
+        told.extend(agent.observe(&Observation::Reply { name: &call.name, status: Some(200), body: &body }, now));
+        told.extend(agent.go_on(&input(""), now));
+    }
+    told
+}
+
+/// Returns an OpenCode that asks for something.
+fn opencode() -> (Agent, Now, Value) {
+    let now = now();
+    let command = ["opencode", "--session", "ses_1"].map(str::to_owned).to_vec();
+    let launch = Launch { command, secret: "secret".into(), port: 1, runtime: Runtime::Server, ..Launch::default() };
+    let mut agent = known("opencode", &launch, &now);
+    let asked = json!([{ "id": "per_1", "sessionID": "ses_1", "permission": "bash", "patterns": ["ls"] }]);
+    let reads = link(&mut agent, true, &now);
+    assert_eq!(asks_told(&serve(&mut agent, reads, &asked, &now)), ["opened"]);
+    (agent, now, asked)
+}
+
+/// The sidecar had not seen yet that the link was cut and mended, and said of an answer that was taken that nobody knows.
+#[test]
+fn an_answer_that_is_called_in_is_found_again_when_the_link_is_another() {
+    let (mut agent, now, _) = opencode();
+    let (called, mut told) = respond(&mut agent, "ask-1", &now);
+    serve(&mut agent, called, &json!([]), &now);
+    link(&mut agent, false, &now);
+    assert!(told.try_recv().is_err(), "it is not known yet");
+    let reads = link(&mut agent, true, &now);
+    assert_eq!(asks_told(&serve(&mut agent, reads, &json!([]), &now)), ["answered"]);
+    assert!(matches!(told.try_recv(), Ok(Ok(Reply::Answered(answered))) if answered.ask == AskId("ask-1".into())));
+}
+
+/// What is still asked afterwards was not answered; what never came to the server neither.
+#[test]
+fn an_answer_that_the_link_lost_is_not_confirmed() {
+    let (mut agent, now, asked) = opencode();
+    let (called, mut told) = respond(&mut agent, "ask-1", &now);
+    serve(&mut agent, called, &asked, &now);
+    link(&mut agent, false, &now);
+    let reads = link(&mut agent, true, &now);
+    assert!(asks_told(&serve(&mut agent, reads, &asked, &now)).is_empty());
+    agent.go_on(&input(""), &after(&now, Duration::from_secs(60)));
+    assert_eq!(failed(&mut told), ErrorCode::Unconfirmed);
+
+    let (mut agent, now, _) = opencode();
+    let (called, mut told) = respond(&mut agent, "ask-1", &now);
+    link(&mut agent, false, &now);
+    let Some(Effect::Say(Say::Call(call))) = called.first() else { panic!("{called:?}") };
+    agent.observe(&Observation::Reply { name: &call.name, status: None, body: &Value::Null }, &now);
+    agent.go_on(&input(""), &now);
+    assert_eq!(failed(&mut told), ErrorCode::Unconfirmed);
+}
+
 /// Whichever ask was settled first was taken for the one that was being answered.
 #[test]
 fn the_end_of_another_ask_confirms_no_answer() {
