@@ -59,7 +59,11 @@ pub fn translate(event: &Event) -> Option<Input> {
         EventBody::Usage(usage) => Input::Cost { usd: usage.total.cost_usd? },
         EventBody::Lifecycle(Lifecycle::Exited { code, signal }) => Input::Gone { code: *code, signal: *signal },
         EventBody::Lifecycle(
-            Lifecycle::Started { .. } | Lifecycle::Session { .. } | Lifecycle::Resized { .. } | Lifecycle::Stopping,
+            Lifecycle::Started { .. }
+            | Lifecycle::Session { .. }
+            | Lifecycle::Resized { .. }
+            | Lifecycle::Stopping
+            | Lifecycle::Unrecorded { .. },
         )
         | EventBody::Turn(_)
         | EventBody::Message(_)

@@ -2,14 +2,23 @@
 //!
 //! [`engine`] decides what happens when an agent is idle, asks, fails or dies; [`policy`] answers what it asks by rules;
 //! [`definition`] reads both from a file. They are pure: no clock, no file, no socket. [`store`] remembers what happened and
-//! what is to be done. [`adapter`] is the way to agents: by their sidecars, or to none at all in tests.
+//! what is to be done. [`adapter`] is the way to agents: by their sidecars, or to none at all in tests; [`shim`] is the way to
+//! those behind shims of others. [`claims`] says who has a conversation open. [`fleet`] puts them together: it is the one that
+//! does something. [`workspace`] makes and deletes the folders that agents work in.
 
 pub mod adapter;
+mod bounded;
+pub mod claims;
 pub mod definition;
 pub mod engine;
 mod fact;
+pub mod fleet;
 pub mod policy;
+pub mod shim;
 mod sidecar;
 pub mod store;
+pub mod workspace;
 
 pub use self::fact::{Fact, translate};
+pub use self::sidecar::Identity as ProcessIdentity;
+pub use self::sidecar::{ContainerLauncher, Containers, LocalLauncher, launcher};

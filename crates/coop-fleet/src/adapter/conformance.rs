@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use coop_api::{AgentId, AgentState, Answer, AskId, ErrorCode};
+use coop_api::{AgentId, AgentState, Answer, AskId, AskKind, ErrorCode, FaultKind};
 use tokio::sync::mpsc;
 
 use super::{AgentAdapter, AgentAdapterError, AgentConfig, AgentReconnectConfig};
 use crate::Fact;
-use crate::engine::Input;
+use crate::engine::{Input, StopMode};
 
 /// How long anything may take: ten times and more what it takes on a slow machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -176,6 +176,64 @@ async fn nobody<A: AgentAdapter>(adapter: &A, agent: &AgentId) -> Result<(), Str
     Ok(())
 }
 
+/// Seed 000's table of events, row by row: what an agent does, and what is told of it. The agent's stop mode says how it
+/// ends its turns.
+pub async fn table<A: AgentAdapter>(adapter: &A, config: AgentConfig) -> Result<(), String> {
+    let (agent, stop) = (config.agent.clone(), config.stop);
+    let (sender, facts) = mpsc::channel(ROOM);
+    let mut heard = Heard { facts, past: Vec::new() };
+    told("spawn", adapter.spawn(config, sender).await)?;
+    heard.idle().await?;
+    let is_held = |input: &Input| *input == Input::StopBlocked { reason: None };
+    let ends = |input: &Input| is_held(input) || *input == Input::StopAllowed;
+
+    // transition: working, then the end of the turn, then transition: idle.
+    told("send", adapter.send(&agent, "[[text:one]]").await)?;
+    heard.until("AgentWorking", |input| *input == Input::Working).await?;
+    let end = heard.until("the turn's end", ends).await?;
+    match stop {
+        StopMode::Gate => {
+            same("AgentStopBlocked", &is_held(&end), &true)?;
+            adapter.resolve_stop(&agent).await;
+            heard.until("AgentStopAllowed", |input| *input == Input::StopAllowed).await?;
+        }
+        StopMode::Allow | StopMode::Auto => same("AgentStopAllowed", &end, &Input::StopAllowed)?,
+    }
+    let last = heard.idle().await?;
+    if stop != StopMode::Auto {
+        // One that decides by itself has said something since.
+        same("AgentIdle", &last.as_deref(), &Some("one"))?;
+    }
+
+    // transition: error.
+    told("send", adapter.send(&agent, "[[err:401]]").await)?;
+    match heard.until("AgentFailed", |input| matches!(input, Input::Failed { .. })).await? {
+        Input::Failed { fault } => same("its kind", &fault.kind, &FaultKind::Auth)?,
+        other => return Err(format!("{other:?}")),
+    }
+
+    // transition: prompt.
+    told("send", adapter.send(&agent, "[[bash:touch table.txt]]").await)?;
+    match heard.until("AgentPrompt", |input| matches!(input, Input::Prompt { .. })).await? {
+        Input::Prompt { ask } => same("its kind", &ask.kind, &AskKind::Permission)?,
+        other => return Err(format!("{other:?}")),
+    }
+    let no = Answer { accept: Some(false), ..Answer::default() };
+    told("respond", adapter.respond(&agent, &no).await)?;
+    if stop == StopMode::Gate && !matches!(adapter.get_state(&agent).await, Ok(AgentState::Idle)) {
+        heard.until("AgentStopBlocked", is_held).await?;
+        adapter.resolve_stop(&agent).await;
+    }
+    heard.idle().await?;
+
+    // exit.
+    adapter.send(&agent, "[[exit:3]]").await.ok();
+    let gone = heard.until("AgentGone", |input| matches!(input, Input::Gone { .. })).await?;
+    same("AgentGone", &gone, &Input::Gone { code: Some(3), signal: None })?;
+    adapter.kill(&agent).await.ok();
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -194,11 +252,13 @@ mod tests {
             folder: PathBuf::from("/"),
             env: BTreeMap::new(),
             runtime: None,
+            settings: None,
             isolate: true,
             stop: StopMode::Allow,
             ask_user: false,
             start: Start::default(),
             resume: None,
+            record: None,
         }
     }
 

@@ -1,11 +1,12 @@
 //! The way to agents: seed 000's twelve operations.
 //!
-//! The engine decides, an adapter does. [`LocalAdapter`] runs each agent in a sidecar on this machine,
-//! [`FakeAgentAdapter`] runs none. [`conformance`] says what both have to do, and tests hold both to it.
+//! The engine decides, an adapter does. [`SidecarAdapter`] has each agent in a sidecar, which a [`Launcher`](crate::launcher)
+//! runs; [`FakeAgentAdapter`] has none. [`conformance`] says what all have to do, and tests hold them to it.
 
 pub mod conformance;
 mod fake;
-mod local;
+mod machine;
+mod sidecar;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,10 +16,17 @@ use coop_api::{AgentId, AgentState, Answer, Error, Seq, UsageReport};
 use tokio::sync::mpsc;
 
 pub use self::fake::{Call, FakeAgentAdapter, Operation};
-pub use self::local::LocalAdapter;
+pub use self::machine::{MachineAdapter, SHIM};
+pub use self::sidecar::SidecarAdapter;
 use crate::Fact;
 use crate::definition::Start;
 use crate::engine::StopMode;
+
+/// Tells whether an agent can be called this: the id is the name of its folder, which goes when it is forgotten.
+pub fn can_be_id(agent: &AgentId) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    !agent.0.is_empty() && agent.0.bytes().all(is_plain)
+}
 
 /// How an agent is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +45,8 @@ pub struct AgentConfig {
     pub runtime: Option<String>,
     /// Whether it has a configuration of its own.
     pub isolate: bool,
+    /// Settings in the agent's own words, with `${NAME}` for variables.
+    pub settings: Option<serde_json::Value>,
     /// How the end of its turns is held.
     pub stop: StopMode,
     /// Whether it is told to ask its user when it is sent back.
@@ -45,6 +55,8 @@ pub struct AgentConfig {
     pub start: Start,
     /// Which conversation it goes on with.
     pub resume: Option<String>,
+    /// How large the recording of its terminal may become, in bytes; without it none is made.
+    pub record: Option<u64>,
 }
 
 /// How an agent that runs is found again.
@@ -63,7 +75,7 @@ pub struct AgentReconnectConfig {
 pub struct AgentHandle {
     /// Its id.
     pub agent: AgentId,
-    /// Its sidecar's name, unique for all time on this machine.
+    /// Its sidecar's name, unique for all time.
     pub sidecar: String,
 }
 
@@ -132,7 +144,7 @@ pub trait AgentAdapter: Clone + Send + Sync + 'static {
     /// Lets an agent that is held end its turn. One that is not held is left alone.
     fn resolve_stop(&self, agent: &AgentId) -> impl Future<Output = ()> + Send;
 
-    /// Tells whether an agent's process runs.
+    /// Tells whether an agent's sidecar runs.
     fn is_alive(&self, agent: &AgentId) -> impl Future<Output = bool> + Send;
 
     /// Returns the last lines of an agent's terminal.

@@ -35,8 +35,14 @@ const IDLE: &[IdleAction] = &[
     IdleAction::Escalate,
     IdleAction::Auto,
 ];
-const DEAD: &[DeadAction] =
-    &[DeadAction::Done, DeadAction::Fail, DeadAction::Resume, DeadAction::Restart, DeadAction::Escalate];
+const DEAD: &[DeadAction] = &[
+    DeadAction::Done,
+    DeadAction::Fail,
+    DeadAction::Resume,
+    DeadAction::Restart,
+    DeadAction::Wait,
+    DeadAction::Escalate,
+];
 const PROMPT: &[PromptAction] = &[PromptAction::Escalate, PromptAction::Allow, PromptAction::Deny, PromptAction::Gate];
 const ERROR: &[ErrorAction] = &[ErrorAction::Retry, ErrorAction::Resume, ErrorAction::Escalate, ErrorAction::Fail];
 

@@ -1,10 +1,13 @@
 use std::collections::BTreeMap;
 
+use coop_api::is_own_agent_setting;
+
 use super::read::{Key, Node};
-use super::{AgentDefinition, DefinitionError, Prime, Start, actions};
+use super::{AgentDefinition, DefinitionError, OWN_AGENT, Prime, Start, actions};
+use crate::adapter::SHIM;
 use crate::engine::{IdleAction, Limits};
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 16] = [
     "driver",
     "command",
     "prompt",
@@ -12,6 +15,8 @@ const KEYS: [&str; 14] = [
     "env",
     "runtime",
     "isolate",
+    "settings",
+    "record",
     "kind",
     "start",
     "limits",
@@ -20,6 +25,10 @@ const KEYS: [&str; 14] = [
     "on_prompt",
     "on_error",
 ];
+/// How large a recording may become if nobody says, in MiB: some hours of an agent that is watched by nobody.
+const RECORDED: u64 = 32;
+/// A recording has room for a few screens, and what is more than this nobody can replay.
+const RECORDABLE: std::ops::RangeInclusive<u64> = 1..=1024;
 /// Longer names make the paths of sockets too long.
 const LONGEST_NAME: usize = 32;
 
@@ -35,12 +44,14 @@ pub(super) fn read(name: &Key<'_>, node: &Node<'_>) -> Result<AgentDefinition, D
         }
         (Some(node), _) => {
             let words = node.texts()?;
-            if words.first().is_none_or(String::is_empty) {
+            if driver.as_deref() != Some(OWN_AGENT) && words.first().is_none_or(String::is_empty) {
                 return Err(node.error("a command has at least the name of a program"));
             }
             words
         }
-        (None, Some(driver)) if !matches!(driver.as_str(), "auto" | "unknown" | "acp") => vec![driver.clone()],
+        // It is a part of coop, and the words are its options.
+        (None, Some(driver)) if driver == OWN_AGENT => Vec::new(),
+        (None, Some(driver)) if !matches!(driver.as_str(), "auto" | "unknown" | "acp" | SHIM) => vec![driver.clone()],
         (None, _) => return Err(name.error(format!("{:?} needs a \"command\" or a \"driver\"", name.text()))),
     };
     let driver = driver.unwrap_or_else(|| "auto".to_owned());
@@ -64,19 +75,27 @@ pub(super) fn read(name: &Key<'_>, node: &Node<'_>) -> Result<AgentDefinition, D
     if driver == "unknown" {
         check_unknown(&given, prompt.as_ref(), name)?;
     }
+    let is_own_agent = driver == OWN_AGENT;
     Ok(AgentDefinition {
         name: name.text().to_owned(),
         driver,
         command,
         prompt,
         folder: table.text("folder")?,
-        env: table.get("env").map(|node| env(&node)).transpose()?.unwrap_or_default(),
+        env: table.get("env").map(|node| env(&node, is_own_agent)).transpose()?.unwrap_or_default(),
         runtime: table.get("runtime").map(|node| runtime(&node)).transpose()?,
         isolate: table.get("isolate").map(|node| node.flag()).transpose()?.unwrap_or_default(),
+        settings: table.get("settings").map(|node| settings(&node)).transpose()?,
+        record: record(table.get("record"))?,
         start: table.get("start").map(|node| start(&node)).transpose()?.unwrap_or_default(),
         limits: table.get("limits").map(|node| limits(&node)).transpose()?.unwrap_or_default(),
         actions,
     })
+}
+
+fn settings(node: &Node<'_>) -> Result<serde_json::Value, DefinitionError> {
+    node.entries()?;
+    node.json()
 }
 
 fn check_name(name: &Key<'_>) -> Result<(), DefinitionError> {
@@ -102,14 +121,15 @@ fn check_unknown(given: &actions::Given<'_>, prompt: Option<&String>, name: &Key
     }
 }
 
-fn env(node: &Node<'_>) -> Result<BTreeMap<String, String>, DefinitionError> {
+fn env(node: &Node<'_>, is_own_agent: bool) -> Result<BTreeMap<String, String>, DefinitionError> {
     let mut env = BTreeMap::new();
     for (key, value) in node.entries()? {
         let name = key.text();
         if name.is_empty() || name.contains(['=', '\0']) {
             return Err(key.error(format!("{name:?} cannot be the name of a variable")));
         }
-        if name == "COOP" || name.starts_with("COOP_") && !name.starts_with("COOP_SIM_") {
+        let is_for_agent = name.starts_with("COOP_SIM_") || is_own_agent && is_own_agent_setting(name);
+        if name == "COOP" || name.starts_with("COOP_") && !is_for_agent {
             return Err(key.error(format!("{name:?} is for coop itself, and is not passed on to an agent")));
         }
         let text = value.text()?;
@@ -123,8 +143,18 @@ fn env(node: &Node<'_>) -> Result<BTreeMap<String, String>, DefinitionError> {
 
 fn runtime(node: &Node<'_>) -> Result<String, DefinitionError> {
     match node.text()? {
-        known @ ("pty" | "pipe" | "server") => Ok(known.to_owned()),
-        other => Err(node.error(format!("{other:?} is no runtime; use pty, pipe or server"))),
+        known @ ("pty" | "pipe" | "server" | "inproc") => Ok(known.to_owned()),
+        other => Err(node.error(format!("{other:?} is no runtime; use pty, pipe, server or inproc"))),
+    }
+}
+
+/// Reads `true`, `false`, or how many MiB a recording may take.
+fn record(node: Option<Node<'_>>) -> Result<Option<u64>, DefinitionError> {
+    let Some(node) = node else { return Ok(Some(RECORDED << 20)) };
+    match (node.flag(), node.whole()) {
+        (Ok(flag), _) => Ok(flag.then_some(RECORDED << 20)),
+        (_, Ok(size)) if RECORDABLE.contains(&size) => Ok(Some(size << 20)),
+        _ => Err(node.error("this has to be true, false, or a number of MiB from 1 to 1024")),
     }
 }
 

@@ -12,6 +12,10 @@
 //! command = "cargo test *"
 //! decide = "allow"
 //! why = "tests change nothing"
+//!
+//! [commands]
+//! format = ["cargo", "fmt"]
+//! test = { run = ["make", "test"], limit = "10m" }
 //! ```
 //!
 //! Every mistake is told with its line, and nothing is used of a file that has one.
@@ -20,16 +24,23 @@ mod actions;
 mod agent;
 mod read;
 mod rules;
+mod substitute;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use self::read::Node;
+pub(crate) use self::substitute::substitute;
 use crate::engine::{Actions, Limits, Rules};
 use crate::policy::Policy;
+use crate::workspace::{COMMAND_LIMIT, NamedCommand};
+
+/// The driver of coop's own agent, `coop run`: its command is options of that.
+pub const OWN_AGENT: &str = "api";
 
 /// What a file says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,6 +49,8 @@ pub struct Definition {
     pub agents: BTreeMap<String, AgentDefinition>,
     /// What they may do without anybody being asked.
     pub policy: Policy,
+    /// What they may run by a name.
+    pub commands: BTreeMap<String, NamedCommand>,
 }
 
 /// One agent.
@@ -59,6 +72,10 @@ pub struct AgentDefinition {
     pub runtime: Option<String>,
     /// Whether it has a configuration of its own.
     pub isolate: bool,
+    /// Settings in the agent's own words, with `${NAME}` for variables.
+    pub settings: Option<Value>,
+    /// How large the recording of its terminal may become, in bytes; none is made without it.
+    pub record: Option<u64>,
     /// What it is told when it begins.
     pub start: Start,
     /// How far it may go.
@@ -123,7 +140,7 @@ impl Definition {
             read::error(text, at, error.message())
         })?;
         let file = Node::table_of(text, &parsed);
-        let table = file.table(&["agents", "policy"])?;
+        let table = file.table(&["agents", "policy", "commands"])?;
         let mut agents = BTreeMap::new();
         if let Some(node) = table.get("agents") {
             for (name, node) in node.entries()? {
@@ -132,8 +149,30 @@ impl Definition {
         }
         let rules = table.get("policy").map(|node| node.list()).transpose()?.unwrap_or_default();
         let rules = rules.iter().map(rules::read).collect::<Result<_, _>>()?;
-        Ok(Self { agents, policy: Policy { rules } })
+        let mut commands = BTreeMap::new();
+        if let Some(node) = table.get("commands") {
+            for (name, node) in node.entries()? {
+                commands.insert(name.text().to_owned(), command(&node)?);
+            }
+        }
+        Ok(Self { agents, policy: Policy { rules }, commands })
     }
+}
+
+/// Reads a command: its words, or a table with them and how long it may take.
+fn command(node: &Node<'_>) -> Result<NamedCommand, DefinitionError> {
+    let (words, limit) = if node.is_list() {
+        (node.clone(), COMMAND_LIMIT)
+    } else {
+        let table = node.table(&["run", "limit"])?;
+        let words = table.get("run").ok_or_else(|| node.error("\"run\" is missing: the command's words"))?;
+        (words, table.get("limit").map(|node| node.time()).transpose()?.unwrap_or(COMMAND_LIMIT))
+    };
+    let run = words.texts()?;
+    if run.first().is_none_or(String::is_empty) {
+        return Err(words.error("there is nothing to run"));
+    }
+    Ok(NamedCommand { run, limit })
 }
 
 impl AgentDefinition {
@@ -148,6 +187,11 @@ impl AgentDefinition {
             folder: folder.to_owned(),
         }
     }
+}
+
+/// Writes a text as a definition has it: a JSON string is a TOML string, but for one character that TOML wants escaped too.
+pub fn quoted(text: &str) -> String {
+    Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
 /// How long a gate may take if nobody says.

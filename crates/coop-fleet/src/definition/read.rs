@@ -163,6 +163,31 @@ impl<'a> Node<'a> {
         Ok(Table { source: self.source, entries: self.raw_table()? })
     }
 
+    /// Returns it as JSON.
+    pub(super) fn json(&self) -> Result<serde_json::Value, DefinitionError> {
+        use serde_json::Value as Json;
+        let wrong = || self.error("this cannot be said in JSON");
+        Ok(match self.value {
+            Value::Other(DeValue::String(text)) => Json::String(text.to_string()),
+            Value::Other(DeValue::Boolean(flag)) => Json::Bool(*flag),
+            Value::Other(DeValue::Integer(number)) => {
+                i64::from_str_radix(number.as_str(), number.radix()).map_err(|_| wrong())?.into()
+            }
+            Value::Other(DeValue::Float(number)) => {
+                let number: f64 = number.as_str().parse().map_err(|_| wrong())?;
+                serde_json::Number::from_f64(number).map(Json::Number).ok_or_else(wrong)?
+            }
+            Value::Other(DeValue::Array(_)) => {
+                Json::Array(self.list()?.iter().map(Self::json).collect::<Result<_, _>>()?)
+            }
+            Value::Other(DeValue::Datetime(_)) => return Err(wrong()),
+            Value::Table(_) | Value::Other(DeValue::Table(_)) => {
+                let entry = |(key, node): (Key<'a>, Self)| Ok((key.text().to_owned(), node.json()?));
+                Json::Object(self.entries()?.into_iter().map(entry).collect::<Result<_, _>>()?)
+            }
+        })
+    }
+
     fn raw_table(&self) -> Result<&'a DeTable<'a>, DefinitionError> {
         match self.value {
             Value::Table(table) | Value::Other(DeValue::Table(table)) => Ok(table),

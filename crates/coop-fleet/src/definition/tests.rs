@@ -11,6 +11,7 @@ folder = "project"
 env = { RUST_LOG = "debug", COOP_SIM_SCENARIO = "plain" }
 runtime = "pty"
 isolate = true
+record = 8
 limits = { turns = 20, time = "2h", cost_usd = 5 }
 start = { text = "Answer in English.", resume = { shell = ["git log -3"] } }
 on_idle = [
@@ -55,10 +56,32 @@ fn a_whole_file_is_read() {
     assert_eq!(fixer.actions.on_error.rate_limit.steps()[0].cooldown, Duration::from_secs(300));
     assert_eq!(fixer.actions.on_error.auth.steps()[0].action, ErrorAction::Fail);
     let helper = &definition.agents["helper"];
+    assert_eq!((fixer.record, helper.record), (Some(8 << 20), Some(32 << 20)));
+    let recorded = |value: &str| {
+        let text = format!("[agents.a]\ndriver = \"claude\"\nrecord = {value}\n");
+        Definition::parse(&text).map(|read| read.agents["a"].record).map_err(|wrong| wrong.line)
+    };
+    assert_eq!((recorded("false"), recorded("true")), (Ok(None), Ok(Some(32 << 20))));
+    assert_eq!((recorded("0"), recorded("\"much\""), recorded("2000")), (Err(3), Err(3), Err(3)));
     assert_eq!(helper.command, ["claude"]);
     assert_eq!(helper.actions.stop(0), (StopMode::Gate, true), "crew waits for somebody");
     let rules: Vec<_> = definition.policy.rules.iter().map(|rule| (rule.verdict, rule.line)).collect();
-    assert_eq!(rules, [(Verdict::Allow, 24), (Verdict::Deny, 31)]);
+    assert_eq!(rules, [(Verdict::Allow, 25), (Verdict::Deny, 32)]);
+}
+
+/// It is a part of coop: there is no program to name, and what sets it is called like what sets coop.
+#[test]
+fn coops_own_agent_needs_no_command_and_takes_its_settings() {
+    let read = |line: &str| Definition::parse(&format!("[agents.a]\ndriver = \"api\"\n{line}"));
+    let agent = |line: &str| read(line).expect("it makes sense").agents["a"].clone();
+    assert_eq!(agent("").command, [""; 0]);
+    assert_eq!(agent("command = []").command, [""; 0]);
+    assert_eq!(agent("command = [\"--max-cost\", \"1\"]").command, ["--max-cost", "1"]);
+    assert_eq!(agent("runtime = \"inproc\"").runtime.as_deref(), Some("inproc"));
+    assert_eq!(agent("env = { COOP_MODEL = \"m\", COOP_API_KEY = \"k\" }").env.len(), 2);
+    assert!(read("env = { COOP_AUTH_TOKEN = \"t\" }").is_err());
+    let others = Definition::parse("[agents.a]\ndriver = \"claude\"\nenv = { COOP_MODEL = \"m\" }");
+    assert!(others.is_err(), "it is nothing to them");
 }
 
 #[test]
@@ -74,7 +97,7 @@ fn mistakes_are_told_with_their_line() {
     let agent = |line: &str| format!("[agents.a]\ndriver = \"claude\"\n{line}\n");
     for (text, expected) in [
         ("[agents.a]\ndriver = ", "line 2, column 10: "),
-        ("[agent.a]", "line 1, column 2: \"agent\" is not known here; there are agents, policy"),
+        ("[agent.a]", "line 1, column 2: \"agent\" is not known here; there are agents, policy, commands"),
         ("[agents.a]\nprompt = \"x\"", "line 1, column 9: \"a\" needs a \"command\" or a \"driver\""),
         (
             "[agents.\"a b\"]\ndriver = \"claude\"",
@@ -91,7 +114,7 @@ fn mistakes_are_told_with_their_line() {
         ),
         (
             &agent("on_dead = \"nudge\""),
-            "line 3, column 11: \"nudge\" cannot be done here; use one of done, fail, resume, restart, escalate",
+            "line 3, column 11: \"nudge\" cannot be done here; use one of done, fail, resume, restart, wait, escalate",
         ),
         (
             &agent("on_idle = { action = \"gate\" }"),
@@ -135,7 +158,10 @@ fn mistakes_are_told_with_their_line() {
         ),
         (&agent("kind = \"boss\""), "line 3, column 8: \"boss\" is no kind of agent; use job or crew"),
         (&agent("limits = { cost_usd = -1.0 }"), "line 3, column 23: this has to be a number that is not negative"),
-        (&agent("runtime = \"docker\""), "line 3, column 11: \"docker\" is no runtime; use pty, pipe or server"),
+        (
+            &agent("runtime = \"docker\""),
+            "line 3, column 11: \"docker\" is no runtime; use pty, pipe, server or inproc",
+        ),
         (
             "[agents.a]\ndriver = \"unknown\"\ncommand = [\"x\"]\non_idle = \"done\"",
             "line 4, column 11: \"on_idle\" never comes to pass: without a driver nobody can tell",
@@ -144,6 +170,9 @@ fn mistakes_are_told_with_their_line() {
             "[agents.a]\ndriver = \"unknown\"\ncommand = [\"x\"]\nprompt = \"y\"",
             "line 1, column 9: \"a\" has a \"prompt\", and no driver that could deliver it",
         ),
+        ("[commands]\nx = []", "line 2, column 5: there is nothing to run"),
+        ("[commands]\nx = \"make\"", "line 2, column 5: this has to be a table, such as { action = \"nudge\" }"),
+        ("[commands]\nx = { limit = \"1m\" }", "line 2, column 5: \"run\" is missing: the command's words"),
         ("[[policy]]\ntool = \"Bash\"", "line 1, column 1: a rule needs \"decide\": allow, deny or ask"),
         (
             "[[policy]]\ndecide = \"allow\"",
@@ -162,4 +191,18 @@ fn mistakes_are_told_with_their_line() {
         assert!(error.starts_with(expected), "{text}\nsays {error}\nnot  {expected}");
         assert!(error == expected || expected.ends_with(": "), "{error}");
     }
+}
+
+#[test]
+fn commands_have_names_words_and_a_limit() {
+    let text = "[commands]\n\"editor.format\" = [\"cargo\", \"fmt\"]\ntest = { run = [\"make\"], limit = \"10m\" }";
+    let named = |words: &[&str], limit| crate::workspace::NamedCommand {
+        run: words.iter().map(|&word| word.to_owned()).collect(),
+        limit,
+    };
+    let expected = [
+        ("editor.format".to_owned(), named(&["cargo", "fmt"], crate::workspace::COMMAND_LIMIT)),
+        ("test".to_owned(), named(&["make"], std::time::Duration::from_secs(600))),
+    ];
+    assert_eq!(Definition::parse(text).expect("a definition").commands, expected.into());
 }

@@ -64,6 +64,8 @@ pub enum DeadAction {
     Resume,
     /// A new process begins anew.
     Restart,
+    /// Somebody else starts another. A person is called if none comes in time.
+    Wait,
     /// A person is called.
     Escalate,
 }
@@ -125,6 +127,8 @@ const TURNS: Attempts = Attempts::Times(3);
 const PROCESSES: Attempts = Attempts::Times(1);
 /// How long an error is given to pass.
 const BREATH: Duration = Duration::from_secs(60);
+/// How long whoever starts another process may take: one that fails at its start is followed that late at most in a cluster.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 impl Act for IdleAction {
     const LAST: Self = Self::Escalate;
@@ -171,16 +175,17 @@ impl Act for DeadAction {
             Self::Fail => "fail",
             Self::Resume => "resume",
             Self::Restart => "restart",
+            Self::Wait => "wait",
             Self::Escalate => "escalate",
         }
     }
 
     fn is_last(self) -> bool {
-        matches!(self, Self::Done | Self::Fail | Self::Escalate)
+        matches!(self, Self::Done | Self::Fail | Self::Wait | Self::Escalate)
     }
 
     fn takes_message(self) -> bool {
-        matches!(self, Self::Resume | Self::Restart | Self::Escalate)
+        matches!(self, Self::Resume | Self::Restart | Self::Wait | Self::Escalate)
     }
 
     fn runs(self) -> bool {
@@ -190,7 +195,14 @@ impl Act for DeadAction {
     fn attempts(self) -> Attempts {
         match self {
             Self::Resume | Self::Restart => PROCESSES,
-            Self::Done | Self::Fail | Self::Escalate => Attempts::Forever,
+            Self::Done | Self::Fail | Self::Wait | Self::Escalate => Attempts::Forever,
+        }
+    }
+
+    fn cooldown(self) -> Duration {
+        match self {
+            Self::Wait => PATIENCE,
+            Self::Done | Self::Fail | Self::Resume | Self::Restart | Self::Escalate => Duration::ZERO,
         }
     }
 }

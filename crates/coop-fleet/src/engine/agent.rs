@@ -1,13 +1,13 @@
-//! The record of one agent, and what each input makes of it.
+//! The record of one agent.
 
-use coop_api::{AgentId, Ask, AskId, AskKind, Fault, FaultKind};
+use coop_api::{AgentId, AskId, AskKind, FaultKind};
 use serde::{Deserialize, Serialize};
 
 use super::action::StopMode;
 use super::dispatch::Dispatch;
 use super::input::Input;
 use super::intent::{Intent, IntentId};
-use super::plan::{Due, Occasion};
+use super::occasion::{Due, Occasion};
 use super::{Rules, Timestamp};
 
 /// What is known of one agent. It follows from its inputs and nothing else.
@@ -21,6 +21,9 @@ pub struct Agent {
     pub outcome: Option<Outcome>,
     /// Why a person was called, until one came.
     pub escalated: Option<String>,
+    /// What it asks, if that is why.
+    #[serde(default)]
+    pub(super) called_about: Option<AskId>,
     /// Processes it has had.
     pub run: u32,
     /// Turns it has begun.
@@ -45,12 +48,27 @@ pub struct Agent {
     pub(super) replacing: bool,
     /// What the next process is told first.
     pub(super) first_words: Option<String>,
+    /// Messages of people's that wait with its sidecar until it is idle.
+    #[serde(default)]
+    pub(super) messages: u32,
     pub(super) gates: Vec<RunningGate>,
     pub(super) counts: Counts,
     /// Intents it has had.
     pub(super) intents: u64,
     /// The last intent that calls a person.
     pub(super) call: Option<IntentId>,
+    /// What is kept while others end it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ending: Option<Ending>,
+}
+
+/// What counts again if others, who were to end an agent, let it run on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Ending {
+    /// Why a person was called before, and about which ask.
+    pub(super) called: Option<(String, Option<AskId>)>,
+    /// What it asks, and what it did last.
+    pub(super) unheeded: Vec<Input>,
 }
 
 /// What an agent is doing, as far as the engine cares.
@@ -82,6 +100,11 @@ pub enum Outcome {
         /// Why.
         why: String,
     },
+    /// A person ended it.
+    Dismissed {
+        /// Who.
+        by: String,
+    },
 }
 
 /// How often something was dispatched, and when last.
@@ -97,7 +120,7 @@ pub(super) struct Counts {
     pub(super) idle: Count,
     pub(super) dead: Count,
     prompts: [Count; 4],
-    errors: [Count; 5],
+    pub(super) errors: [Count; 5],
 }
 
 impl Counts {
@@ -138,6 +161,7 @@ impl Agent {
             phase: Phase::Starting,
             outcome: None,
             escalated: None,
+            called_about: None,
             run: 0,
             turn: 0,
             since: now,
@@ -150,10 +174,12 @@ impl Agent {
             dispatched: None,
             replacing: false,
             first_words: None,
+            messages: 0,
             gates: Vec::new(),
             counts: Counts::default(),
             intents: 0,
             call: None,
+            ending: None,
         }
     }
 
@@ -164,6 +190,21 @@ impl Agent {
         dispatch.done()
     }
 
+    /// Tells whether its first start failed, so that nothing of it is there but its name.
+    pub fn never_ran(&self) -> bool {
+        self.run == 0 && self.phase == Phase::Dead && !self.replacing
+    }
+
+    /// Tells whether its process has ended and another is on its way, or will be after a while.
+    pub fn comes_back(&self) -> bool {
+        self.phase == Phase::Dead && (self.replacing || !self.due.is_empty())
+    }
+
+    /// Tells whether it is given something to do as soon as it takes it.
+    pub fn has_first_words(&self) -> bool {
+        self.first_words.is_some()
+    }
+
     /// Returns when [`Input::Due`] is to come next.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.due.iter().map(|due| due.at).min()
@@ -172,144 +213,6 @@ impl Agent {
     /// Returns how a sidecar that starts now holds the end of turns, and whether the agent is to ask its user then.
     pub fn stop(&self, rules: &Rules) -> (StopMode, bool) {
         rules.actions.stop(self.counts.idle.used)
-    }
-}
-
-impl Dispatch<'_> {
-    fn take(&mut self, input: &Input) {
-        match input {
-            Input::Spawned { resumed } => self.spawned(*resumed),
-            // What a process does that is being ended changes nothing any more.
-            Input::Working
-            | Input::Idle { .. }
-            | Input::Prompt { .. }
-            | Input::Failed { .. }
-            | Input::StopBlocked { .. }
-            | Input::Due
-            | Input::GateEnded { .. }
-                if self.agent.replacing || self.agent.outcome.is_some() => {}
-            Input::Working => self.working(),
-            Input::Idle { last_message } => self.idle(last_message.clone()),
-            Input::Prompt { ask } => self.asked(ask),
-            Input::AskClosed { ask } => self.ask_closed(ask),
-            Input::Failed { fault } => self.failed(fault),
-            Input::Gone { code, signal } => self.gone(*code, *signal),
-            // The turn is not over by that: other hooks may still send the agent back. Its idleness tells.
-            Input::StopAllowed => {}
-            Input::StopBlocked { reason: None } => self.resolve_stop(),
-            Input::StopBlocked { reason: Some(_) } => {}
-            Input::Interrupted => self.agent.dispatched = Some(self.agent.turn),
-            // Kept for people to see. A silence says nothing about the agent.
-            Input::Missed { .. } | Input::Unreachable { .. } => {}
-            Input::Cost { usd } => self.agent.cost_usd = *usd,
-            Input::Due => self.due(),
-            Input::GateEnded { intent, verdict } => self.gate_ended(intent, verdict),
-            Input::IntentFailed { intent, why } => self.intent_failed(intent, why),
-            Input::Steered { .. } => self.steered(),
-        }
-    }
-
-    fn spawned(&mut self, resumed: bool) {
-        let agent = &mut self.agent;
-        agent.run += 1;
-        agent.phase = Phase::Starting;
-        agent.outcome = None;
-        agent.replacing = false;
-        agent.resting = true;
-        // What the process before had begun is over; there is nothing to dispatch until this one works.
-        agent.dispatched = Some(agent.turn);
-        agent.asks.clear();
-        agent.forget_plans();
-        let prompt = if resumed { None } else { self.rules.prompt.clone() };
-        let words: Vec<_> = [prompt, self.agent.first_words.take()].into_iter().flatten().collect();
-        self.agent.first_words = Some(words.join("\n\n")).filter(|words| !words.is_empty());
-    }
-
-    fn working(&mut self) {
-        let agent = &mut self.agent;
-        agent.phase = Phase::Working;
-        if agent.resting {
-            agent.resting = false;
-            agent.turn += 1;
-            agent.escalated = None;
-            agent.forget_plans();
-        }
-    }
-
-    fn idle(&mut self, last_message: Option<String>) {
-        let agent = &mut self.agent;
-        agent.phase = Phase::Idle;
-        agent.last_message = last_message.or(agent.last_message.take());
-        let was_resting = std::mem::replace(&mut agent.resting, true);
-        if let Some(words) = agent.first_words.take() {
-            agent.dispatched = Some(agent.turn);
-            agent.forget_plans();
-            return self.send(words);
-        }
-        if was_resting {
-            return;
-        }
-        agent.counts.dead = Count::default();
-        agent.counts.errors = <[Count; 5]>::default();
-        if agent.dispatched != Some(agent.turn) {
-            agent.dispatched = Some(agent.turn);
-            self.on_idle();
-        }
-    }
-
-    fn asked(&mut self, ask: &Ask) {
-        self.agent.phase = Phase::Asking;
-        if !self.agent.asks.contains(&ask.id) {
-            self.agent.asks.push(ask.id.clone());
-            self.on_prompt(ask);
-        }
-    }
-
-    fn ask_closed(&mut self, ask: &AskId) {
-        let agent = &mut self.agent;
-        agent.asks.retain(|open| open != ask);
-        agent.gates.retain(|gate| gate.ask.as_ref().is_none_or(|(about, _)| about != ask));
-        agent.due.retain(|due| !matches!(&due.occasion, Occasion::Prompt { ask: about, .. } if about == ask));
-    }
-
-    fn failed(&mut self, fault: &Fault) {
-        let agent = &mut self.agent;
-        if agent.phase == Phase::Blocked {
-            return;
-        }
-        if agent.resting {
-            // A turn that failed before it was seen to begin.
-            agent.turn += 1;
-            agent.forget_plans();
-        }
-        agent.phase = Phase::Blocked;
-        agent.resting = true;
-        if agent.dispatched != Some(agent.turn) {
-            agent.dispatched = Some(agent.turn);
-            self.on_error(fault);
-        }
-    }
-
-    fn gone(&mut self, code: Option<i32>, signal: Option<i32>) {
-        let agent = &mut self.agent;
-        if agent.phase == Phase::Dead {
-            return;
-        }
-        agent.phase = Phase::Dead;
-        agent.resting = true;
-        agent.asks.clear();
-        agent.forget_plans();
-        agent.exit = Some((code, signal));
-        if agent.outcome.is_none() && !agent.replacing {
-            self.on_dead();
-        }
-    }
-
-    fn steered(&mut self) {
-        let agent = &mut self.agent;
-        agent.counts = Counts::default();
-        agent.escalated = None;
-        agent.forget_plans();
     }
 }
 

@@ -1,4 +1,4 @@
-use coop_api::{Ask, AskId, Fault, Seq};
+use coop_api::{Answer, Ask, AskId, Fault, Seq};
 use serde::{Deserialize, Serialize};
 
 use super::intent::IntentId;
@@ -85,6 +85,44 @@ pub enum Input {
     },
     /// A person has told the agent something; what was counted before counts no longer.
     Steered {
+        /// Who.
+        by: String,
+        /// Whether it is a message that waits until the agent is idle.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        waits: bool,
+    },
+    /// A person wants it to run.
+    Ordered {
+        /// Who.
+        by: String,
+    },
+    /// A person took it over from a daemon that is no more, with the process it had.
+    Adopted {
+        /// Who.
+        by: String,
+    },
+    /// A person wants it ended.
+    Dismissed {
+        /// Who.
+        by: String,
+        /// Whether others end it, or have, so that it is not for us to do.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        others: bool,
+    },
+    /// Others were to end it and have thought better of it: its process runs on.
+    RunsOn {
+        /// Who.
+        by: String,
+    },
+    /// A person wants its conversation to go on in a new process.
+    Revived {
+        /// Who.
+        by: String,
+    },
+    /// A person has answered what it asked. That it took the answer is told by itself.
+    Decided {
+        /// The answer, and which ask it is for if that was said.
+        answer: Box<Answer>,
         /// Who.
         by: String,
     },

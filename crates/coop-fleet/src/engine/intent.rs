@@ -32,6 +32,8 @@ pub struct Intent {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "effect", rename_all = "snake_case")]
 pub enum Effect {
+    /// Start its first process.
+    Spawn,
     /// Give the agent a message as soon as it is idle.
     Send {
         /// The message.
@@ -81,10 +83,10 @@ pub enum Effect {
 
 impl Effect {
     /// Tells whether doing it again does no harm when nobody knows whether it was done. An ask has an id and takes one
-    /// answer, a process is there or not; but a message told twice is told twice.
+    /// answer, an agent's first process is there or not; but a message told twice is told twice.
     pub fn is_repeatable(&self) -> bool {
         match self {
-            Self::Answer { .. } | Self::ResolveStop | Self::Gate { .. } | Self::Finish { .. } => true,
+            Self::Spawn | Self::Answer { .. } | Self::ResolveStop | Self::Gate { .. } | Self::Finish { .. } => true,
             Self::Send { .. } | Self::Resume | Self::Restart | Self::Escalate { .. } => false,
         }
     }

@@ -13,13 +13,18 @@
 //!
 //! A turn gets one dispatch. It begins when an agent that rested works again.
 
+mod act;
 mod action;
 mod agent;
 mod dispatch;
+mod gated;
 mod input;
 mod intent;
 mod limits;
+mod occasion;
 mod plan;
+mod plans;
+mod take;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -29,9 +34,9 @@ pub use self::agent::{Agent, Outcome, Phase};
 pub use self::input::{GateVerdict, Input};
 pub use self::intent::{By, Effect, Intent, IntentId};
 pub use self::limits::Limits;
-pub use self::plan::{
-    Actions, Attempts, Due, Effective, ErrorPlans, Gate, Occasion, Plan, PlanError, PromptPlans, Step,
-};
+pub use self::occasion::{Due, Occasion};
+pub use self::plan::{Attempts, Effective, Gate, Plan, PlanError, Step};
+pub use self::plans::{Actions, ErrorPlans, PromptPlans};
 pub use self::template::{Template, TemplateError};
 
 use serde::{Deserialize, Serialize};
@@ -46,6 +51,12 @@ impl Timestamp {
     #[must_use]
     pub fn plus(self, time: std::time::Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
+    }
+
+    /// Returns the moment this much earlier.
+    #[must_use]
+    pub fn minus(self, time: std::time::Duration) -> Self {
+        Self(self.0.saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
     }
 }
 

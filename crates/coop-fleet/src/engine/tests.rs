@@ -97,6 +97,7 @@ impl Play {
 
 fn name(effect: &Effect) -> &'static str {
     match effect {
+        Effect::Spawn => "spawn",
         Effect::Send { .. } => "send",
         Effect::Answer { allow: true, .. } => "allow",
         Effect::Answer { allow: false, .. } => "deny",
@@ -107,6 +108,7 @@ fn name(effect: &Effect) -> &'static str {
         Effect::Escalate { .. } => "escalate",
         Effect::Finish { outcome: Outcome::Done } => "done",
         Effect::Finish { outcome: Outcome::Failed { .. } } => "fail",
+        Effect::Finish { outcome: Outcome::Dismissed { .. } } => "dismiss",
     }
 }
 
@@ -232,9 +234,53 @@ fn attempts_are_used_up_in_order_and_then_a_person_is_called() {
     }
     assert_eq!(seen, ["send", "send", "resume", "send", "escalate", "escalate"]);
     assert_eq!(play.agent.escalated.as_deref(), Some("it is idle"));
-    play.feed(&Input::Steered { by: "ann".to_owned() });
+    play.feed(&Input::Steered { by: "ann".to_owned(), waits: false });
     assert_eq!(play.agent.escalated, None);
     assert_eq!(play.turn(), ["send"], "after a person came it begins anew");
+}
+
+/// Its time was counted from the first try, so that a second one days later was over at once.
+#[test]
+fn a_name_whose_start_failed_begins_anew() {
+    let rules = idle_rules(vec![Step::new(IdleAction::Done)]);
+    let new = Agent::new(AgentId("a1".to_owned()), Timestamp(0));
+    let ordered = Input::Ordered { by: "ann".to_owned() };
+    let (tried, intents) = new.step(&rules, &ordered, Timestamp(1));
+    assert!(!tried.never_ran(), "it is being started");
+    let failed = Input::IntentFailed { intent: intents[0].id.clone(), why: "no such program".to_owned() };
+    let (failed, _) = tried.step(&rules, &failed, Timestamp(2));
+    assert!(failed.never_ran());
+    let (again, intents) = failed.step(&rules, &ordered, Timestamp(9000));
+    assert_eq!((intents.len(), again.since, again.never_ran()), (1, Timestamp(9000), false));
+    assert_eq!((again.outcome, again.escalated), (None, None));
+}
+
+/// A job was done, and ended, while what a person had told it to do next waited for just that.
+#[test]
+fn a_job_is_not_done_while_a_message_waits_for_it() {
+    let mut play = Play::new(idle_rules(vec![Step::new(IdleAction::Done)]));
+    let waits = Input::Steered { by: "ann".to_owned(), waits: true };
+    play.names(&[Input::Working, waits.clone()]);
+    assert_eq!(play.names(&[IDLE]), [""; 0], "the message is on its way");
+    assert_eq!(play.turn(), ["done"], "that turn was the message's");
+
+    let mut play = Play::new(idle_rules(vec![Step::new(IdleAction::Done)]));
+    play.names(&[Input::Working, waits]);
+    assert_eq!(play.names(&[IDLE]), [""; 0]);
+    assert_eq!(play.wait(Duration::from_secs(30)), ["done"], "it was taken back, or could not be handed over");
+}
+
+#[test]
+fn nobody_is_needed_for_an_ask_that_is_closed_or_an_agent_that_was_dismissed() {
+    let mut play = Play::new(idle_rules(vec![Step::new(IdleAction::Escalate)]));
+    play.names(&[Input::Working, ask("1", AskKind::Permission), ask("2", AskKind::Permission)]);
+    assert!(play.agent.escalated.is_some());
+    play.feed(&Input::AskClosed { ask: AskId("1".to_owned()) });
+    assert!(play.agent.escalated.is_some(), "the other is still asked");
+    play.feed(&Input::AskClosed { ask: AskId("2".to_owned()) });
+    assert_eq!(play.agent.escalated, None);
+    play.names(&[ask("3", AskKind::Permission), Input::Dismissed { by: "ann".to_owned(), others: false }]);
+    assert_eq!(play.agent.escalated, None);
 }
 
 #[test]
@@ -421,7 +467,7 @@ fn any_input() -> impl Strategy<Value = Input> {
         1 => Just(Input::Interrupted),
         3 => Just(Input::Due),
         1 => (1..40_u8, verdict).prop_map(|(id, verdict)| Input::GateEnded { intent: IntentId(format!("a1/{id}")), verdict }),
-        1 => Just(Input::Steered { by: "ann".to_owned() }),
+        1 => any::<bool>().prop_map(|waits| Input::Steered { by: "ann".to_owned(), waits }),
     ]
 }
 
@@ -521,4 +567,93 @@ proptest! {
             open.retain(|ask, ()| agent.asks.contains(ask));
         }
     }
+}
+
+#[test]
+fn what_a_person_orders_is_done_whatever_was_decided_before() {
+    let by = || "ann".to_owned();
+    let mut play = Play::new(rules(Actions::with_idle(IdleAction::Done)));
+    play.rules.limits.turns = Some(1);
+    assert_eq!(play.names(&[Input::Ordered { by: by() }]), [] as [&str; 0], "it runs already");
+    assert_eq!(play.turn(), ["done"]);
+    assert_eq!(
+        play.names(&[GONE, Input::Dismissed { by: by(), others: false }]),
+        [] as [&str; 0],
+        "it is over already"
+    );
+    assert_eq!(play.names(&[Input::Revived { by: by() }]), ["resume"], "also at a limit");
+    assert_eq!(play.names(&[GONE, Input::Spawned { resumed: true }, IDLE]), [] as [&str; 0]);
+    assert_eq!((play.agent.run, play.agent.outcome.clone()), (2, None));
+    assert_eq!(play.names(&[Input::Dismissed { by: by(), others: false }]), ["dismiss"]);
+    assert_eq!(play.agent.outcome, Some(Outcome::Dismissed { by: by() }));
+    let fresh = Agent::new(AgentId("a2".to_owned()), Timestamp(0));
+    let (_, intents) = fresh.step(&play.rules, &Input::Ordered { by: by() }, Timestamp(1));
+    assert_eq!(intents.iter().map(|intent| name(&intent.effect)).collect::<Vec<_>>(), ["spawn"]);
+}
+
+/// Somebody else starts the next process: nothing is done and nothing is said, unless none comes.
+#[test]
+fn a_process_that_others_start_is_waited_for() {
+    let mut actions = Actions::with_idle(IdleAction::Escalate);
+    actions.on_dead = Plan::only(DeadAction::Wait);
+    let mut play = Play::new(rules(actions));
+    for _ in 0..5 {
+        play.turn();
+        assert_eq!(play.names(&[GONE]), [] as [&str; 0]);
+        assert!(play.agent.comes_back());
+        assert_eq!(play.wait(Duration::from_secs(200)), [] as [&str; 0]);
+        assert_eq!(play.names(&[Input::Spawned { resumed: true }, IDLE]), [] as [&str; 0], "it is told nothing");
+        assert_eq!(play.wait(Duration::from_secs(900)), [] as [&str; 0]);
+    }
+    assert_eq!(play.names(&[GONE]), [] as [&str; 0]);
+    assert_eq!(play.wait(Duration::from_secs(300)), ["escalate"]);
+    let why = "its process ended with code 3, and nobody has started another";
+    assert_eq!(play.agent.escalated.as_deref(), Some(why));
+    play.feed(&Input::Spawned { resumed: true });
+    assert_eq!(play.agent.escalated, None, "one has come");
+}
+
+/// The bug this keeps away: somebody suspends an agent and takes that back at once, and whatever it asks from then on calls nobody.
+#[test]
+fn who_was_to_be_ended_by_others_and_runs_on_is_heeded_again() {
+    let ended = || Input::Dismissed { by: "kubernetes".to_owned(), others: true };
+    let runs_on = || Input::RunsOn { by: "kubernetes".to_owned() };
+    let closed = |id: &str| Input::AskClosed { ask: AskId(id.to_owned()) };
+    let nothing = [] as [&str; 0];
+    let mut play = Play::new(idle_rules(vec![Step::new(IdleAction::Escalate)]));
+    assert_eq!(play.names(&[runs_on()]), nothing);
+    assert_eq!(play.names(&[Input::Working, ask("1", AskKind::Permission)]), ["escalate"]);
+    assert_eq!(play.names(&[ended(), ended()]), nothing, "its process is theirs to end");
+    assert_eq!(play.agent.escalated, None);
+    assert_eq!(play.names(&[closed("1"), Input::Working, ask("2", AskKind::Permission)]), nothing);
+    assert!(play.agent.outcome.is_some());
+    assert_eq!(play.names(&[runs_on()]), ["escalate"], "what it asks now, and not what it asked");
+    assert_eq!((&play.agent.outcome, play.agent.phase, play.agent.asks.len()), (&None, Phase::Asking, 1));
+    assert_eq!(play.names(&[ended(), runs_on()]), ["escalate"], "whoever was called is called again");
+    assert_eq!(play.names(&[closed("2"), Input::Working, ended(), IDLE]), nothing);
+    assert_eq!(play.names(&[runs_on()]), ["escalate"], "it is idle");
+    assert_eq!((&play.agent.outcome, play.agent.phase), (&None, Phase::Idle));
+    // What a person has ended is not taken back by others, and what is gone does not run on.
+    assert_eq!(play.names(&[ended(), Input::Dismissed { by: "ann".to_owned(), others: false }]), ["dismiss"]);
+    assert_eq!(play.names(&[runs_on()]), nothing);
+    assert_eq!(play.agent.outcome, Some(Outcome::Dismissed { by: "ann".to_owned() }));
+    assert_eq!(play.names(&[Input::Spawned { resumed: true }, ended(), GONE, runs_on()]), nothing);
+    assert!(play.agent.outcome.is_some());
+}
+
+/// The bug this keeps away: an agent ends by what it is told, that it was told is written down after its end, and nobody is
+/// called any more, or what waits to be done is not done.
+#[test]
+fn what_was_told_to_a_process_that_is_gone_changes_nothing() {
+    let told = Input::Steered { by: "ann".to_owned(), waits: false };
+    let mut play = Play::new(rules(Actions::with_idle(IdleAction::Escalate)));
+    play.turn();
+    assert_eq!(play.names(&[GONE, told.clone()]), ["escalate"]);
+    assert!(play.agent.escalated.is_some(), "somebody has to see to it");
+    let mut actions = Actions::with_idle(IdleAction::Escalate);
+    actions.on_dead = Plan::only(DeadAction::Wait);
+    let mut play = Play::new(rules(actions));
+    play.turn();
+    play.names(&[GONE, told]);
+    assert_eq!(play.wait(Duration::from_secs(300)), ["escalate"]);
 }

@@ -194,7 +194,7 @@ fn command(ask: &Ask) -> Option<Command> {
             let words: Option<Vec<String>> = words.iter().map(|word| word.as_str().map(str::to_owned)).collect();
             let words = words?;
             match words.as_slice() {
-                [shell, flag, text] if shell::is_shell(shell) && shell::runs_text(flag) => {
+                [shell, flag, text] if coop_shell::is_shell(shell) && coop_shell::runs_text(flag) => {
                     Some((text.clone(), split(text)))
                 }
                 _ => Some((words.join(" "), Ok(vec![words]))),

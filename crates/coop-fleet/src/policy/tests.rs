@@ -153,37 +153,10 @@ fn patterns_that_can_fit_nothing_are_refused() {
 }
 
 proptest! {
-    /// Whatever is quoted is one word, and nothing in it is read.
-    #[test]
-    fn quoted_words_come_back(words in prop::collection::vec("[^\0]{0,12}", 1..5)) {
-        let quote = |word: &String| format!("'{}'", word.replace('\'', "'\\''"));
-        let line = words.iter().map(quote).collect::<Vec<_>>().join(" ");
-        let first = &words[0];
-        prop_assume!(!is_odd(first));
-        prop_assert_eq!(split(&line), Ok(vec![words]));
-    }
-
-    /// A shell's own special characters outside quotes never stay in a word.
-    #[test]
-    fn what_is_split_has_nothing_special_left(line in "[a-c \\$;&|<>(){}`*?~#!=\n-]{0,24}") {
-        if let Ok(commands) = split(&line) {
-            for word in commands.iter().flatten() {
-                let special = "$;&|<>(){}`*?!\n ";
-                prop_assert!(!word.contains(|c| special.contains(c)), "{}", word);
-            }
-            prop_assert!(commands.iter().all(|words| !words.is_empty()));
-        }
-    }
-
     #[test]
     fn a_star_fits_whatever_stands_there(before in "[a-c/]{0,6}", between in "[a-c/*]{0,6}", after in "[a-c/]{0,6}") {
         let glob = Glob::new(format!("{before}*{after}"));
         let text = format!("{before}{between}{after}");
         prop_assert!(glob.is_match(&text));
     }
-}
-
-/// Quoted keywords and assignments are plain words to a shell; here they are not worth telling apart.
-fn is_odd(word: &str) -> bool {
-    shell::KEYWORDS.contains(&word) || word.contains('=')
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use coop_api::{Error, Seq};
 use http_body_util::{BodyExt, Full};
 use hyper::header::{CONTENT_TYPE, HOST};
-use hyper::{Method, Request};
+use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,9 +16,10 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 
-/// How long an answer may take. The longest a sidecar takes by itself is the time in which it waits for an agent to show
-/// that it took something.
+/// How long an answer may take.
 const LIMIT: Duration = Duration::from_secs(60);
+/// The same where something is done to the agent: a sidecar waits for its server, and until something shows that it took.
+const DONE: Duration = Duration::from_secs(300);
 
 /// The way to one sidecar.
 #[derive(Clone, Debug)]
@@ -74,6 +75,7 @@ impl Client {
     }
 
     async fn request(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, ClientError> {
+        let limit = if method == Method::POST { DONE } else { LIMIT };
         let exchange = async {
             let stream = UnixStream::connect(&self.socket).await.map_err(unreachable)?;
             let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
@@ -87,13 +89,17 @@ impl Client {
             let body = response.into_body().collect().await.map_err(unreachable)?.to_bytes();
             Ok((status, body))
         };
-        let (status, body) = timeout(LIMIT, exchange).await.map_err(unreachable)??;
+        let (status, body) = timeout(limit, exchange).await.map_err(unreachable)??;
         if status.is_success() {
             return Ok(body);
         }
         #[derive(Deserialize)]
         struct Told {
             error: Error,
+        }
+        if status == StatusCode::BAD_GATEWAY {
+            // Nobody but our own relay says so.
+            return Err(ClientError::Unreachable(String::from_utf8_lossy(&body).into_owned()));
         }
         match serde_json::from_slice::<Told>(&body) {
             Ok(told) => Err(ClientError::Refused(told.error)),

@@ -1,11 +1,22 @@
-//! One sidecar: its process, its files, and what is said over its socket.
+//! One sidecar: who runs it, its files, and what is said over its socket.
 
 mod bridge;
 mod client;
 mod config;
+mod container;
+pub mod launcher;
+mod local;
 mod process;
+mod relay;
 
-pub(crate) use self::bridge::{Bridge, Ending};
+pub(crate) use self::bridge::{Bridge, Ending, Pings};
 pub(crate) use self::client::{Client, ClientError};
 pub(crate) use self::config::write_config;
-pub(crate) use self::process::{Identity, LaunchError, Launched, Watch, launch, watch_child, watch_other};
+pub(crate) use self::container::inside as seen_inside;
+pub use self::container::{ContainerLauncher, Containers};
+pub(crate) use self::launcher::Watch;
+pub use self::local::LocalLauncher;
+pub(crate) use self::local::RECORDING;
+pub use self::process::Identity;
+pub(crate) use self::process::{watch_child, watch_other};
+pub(crate) use self::relay::Relay;

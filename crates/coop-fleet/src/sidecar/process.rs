@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -16,14 +16,17 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// How long a sidecar may take until it is ready: agents start behind it, also on a busy machine.
-const READY: Duration = Duration::from_secs(30);
+use super::launcher::{KEPT, LaunchError, Watch};
+
+/// How long a sidecar may take until it is ready: agents start behind it, also on a busy machine, and Gemini is let alone for
+/// the first minute of a conversation.
+const READY: Duration = Duration::from_secs(120);
 /// How much of a log is looked at for what went wrong.
 const LOG_TAIL: u64 = 4096;
 
 /// A process, told apart from all that have had its number before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Identity {
+pub struct Identity {
     pub(crate) pid: u32,
     /// When it was started, in the kernel's ticks since it booted.
     started: u64,
@@ -31,7 +34,7 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// Returns the process that has this number now.
-    pub(crate) fn of(pid: u32) -> Option<Self> {
+    pub fn of(pid: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The name in parentheses may hold anything, also blanks and parentheses.
         let rest = stat.rsplit_once(')')?.1;
@@ -40,13 +43,30 @@ impl Identity {
     }
 
     /// Tells whether it still runs.
-    pub(crate) fn is_alive(&self) -> bool {
+    pub fn is_alive(&self) -> bool {
         Self::of(self.pid).as_ref() == Some(self) && !is_zombie(self.pid)
+    }
+
+    /// Returns its number.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Waits until it has ended.
+    pub async fn gone(&self) {
+        // It cannot be closed before that is known.
+        let _ = watch_other(self).wait_for(Option::is_some).await;
     }
 
     /// Returns a name that no other process of this machine has had since it booted.
     pub(crate) fn name(&self) -> String {
         format!("{}-{}", self.pid, self.started)
+    }
+
+    /// Returns the process with such a name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let (pid, started) = name.split_once('-')?;
+        Some(Self { pid: pid.parse().ok()?, started: started.parse().ok()? })
     }
 
     /// Kills it, and nobody who has its number by now.
@@ -65,22 +85,10 @@ fn is_zombie(pid: u32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
 }
 
-/// Tells when a process has ended: with its status if it is our child.
-pub(crate) type Watch = watch::Receiver<Option<Option<ExitStatus>>>;
-
 /// A sidecar that is ready.
 pub(crate) struct Launched {
     pub(crate) identity: Identity,
     pub(crate) child: Child,
-}
-
-/// Why there is no sidecar.
-#[derive(Debug)]
-pub(crate) enum LaunchError {
-    /// One of this agent's is there already.
-    Exists,
-    /// It said why, or we saw it.
-    Failed(String),
 }
 
 /// Starts a sidecar with its log in a file, and waits until it says that it is ready.
@@ -104,7 +112,7 @@ pub(crate) async fn launch(command: &mut Command, folder: &Path) -> Result<Launc
     let identity = child.id().and_then(Identity::of);
     if let Some(identity) = &identity {
         let kept = serde_json::to_string(identity).unwrap_or_default();
-        if let Err(error) = fs::write(folder.join("sidecar.json"), kept) {
+        if let Err(error) = fs::write(folder.join(KEPT), kept) {
             // One that nobody could recognise later must not stay.
             let _ = child.kill().await;
             return Err(failed("cannot write sidecar.json", error));
@@ -152,12 +160,12 @@ fn last_words(log: &Path, begins: u64) -> Option<String> {
     own.or(lines.last().copied()).map(str::to_owned)
 }
 
-/// Watches a child of ours, and waits for it so that nothing is left of it.
+/// Watches a child of ours, and waits for it so that nothing is left of it. Its code is known, unless it was killed.
 pub(crate) fn watch_child(mut child: Child) -> Watch {
     let (sender, receiver) = watch::channel(None);
     tokio::spawn(async move {
-        let status = child.wait().await.ok();
-        sender.send_replace(Some(status));
+        let code = child.wait().await.ok().and_then(|status| status.code());
+        sender.send_replace(Some(code));
     });
     receiver
 }

@@ -1,41 +1,56 @@
-use std::path::{Path, PathBuf};
-
-use rusqlite::ErrorCode;
+use super::db::Trouble;
+use super::place::Place;
 
 /// Why something is not kept, or not known.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// There is no room. Nothing of what was to be written is.
-    #[error("there is no room for {path}; free some and try again. Nothing was written")]
+    #[error("there is no room for {place}; free some and try again. Nothing was written")]
     Full {
-        /// The file.
-        path: PathBuf,
+        /// Where.
+        place: Place,
     },
-    /// What is in the file is not what was written.
+    /// What is there is not what was written.
     #[error(
-        "{path} is damaged: {detail}. It was not changed; put a backup in its place, or move it away to begin anew"
+        "{place} is damaged: {detail}. It was not changed; put a backup in its place, or move it away to begin anew"
     )]
     Damaged {
-        /// The file.
-        path: PathBuf,
+        /// Where.
+        place: Place,
         /// What does not fit.
         detail: String,
     },
     /// A later version has written it.
-    #[error("{path} was written by a later version of coop (format {found}, this one knows {known})")]
+    #[error("{place} was written by a later version of coop (format {found}, this one knows {known})")]
     Newer {
-        /// The file.
-        path: PathBuf,
+        /// Where.
+        place: Place,
         /// Its format.
         found: u32,
         /// The latest that is known here.
         known: u32,
     },
     /// Somebody else writes, for too long.
-    #[error("another program has {path} locked; is another coop running?")]
+    #[error("another program has {place} locked; is another coop running?")]
     Locked {
-        /// The file.
-        path: PathBuf,
+        /// Where.
+        place: Place,
+    },
+    /// Another daemon has it.
+    #[error("{place} is used by {by}; there is one daemon for a store")]
+    Taken {
+        /// Where.
+        place: Place,
+        /// By whom.
+        by: String,
+    },
+    /// Its server cannot be reached.
+    #[error("{place} cannot be reached: {why}")]
+    Lost {
+        /// Where.
+        place: Place,
+        /// What was seen.
+        why: String,
     },
     /// There is no such agent, or nothing says what is to be done about it.
     #[error("no agent {agent} is defined")]
@@ -43,30 +58,26 @@ pub enum StoreError {
         /// Which.
         agent: String,
     },
-    /// Anything else that SQLite says.
-    #[error("cannot use {path}")]
+    /// Anything else that the database says.
+    #[error("cannot use {place}: {said}")]
     Sql {
-        /// The file.
-        path: PathBuf,
+        /// Where.
+        place: Place,
         /// What it says.
-        source: rusqlite::Error,
+        said: String,
     },
 }
 
 impl StoreError {
-    pub(super) fn of(path: &Path, source: rusqlite::Error) -> Self {
-        let path = path.to_owned();
-        match source.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => Self::Full { path },
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                Self::Damaged { path, detail: source.to_string() }
-            }
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked { path },
-            _ => Self::Sql { path, source },
+    pub(super) fn of(place: &Place, trouble: Trouble) -> Self {
+        let place = place.clone();
+        match trouble {
+            Trouble::Full => Self::Full { place },
+            Trouble::Damaged(detail) => Self::Damaged { place, detail },
+            Trouble::Locked => Self::Locked { place },
+            Trouble::Taken(by) => Self::Taken { place, by },
+            Trouble::Lost(why) => Self::Lost { place, why },
+            Trouble::Other(said) => Self::Sql { place, said },
         }
-    }
-
-    pub(super) fn damaged(path: &Path, detail: impl ToString) -> Self {
-        Self::Damaged { path: path.to_owned(), detail: detail.to_string() }
     }
 }

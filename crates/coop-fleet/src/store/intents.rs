@@ -1,66 +1,86 @@
 //! What is to be done, once.
 
-use coop_api::{AgentId, Ask};
-use rusqlite::OptionalExtension;
+use coop_api::{AgentId, Answer, Ask, AskId};
+use serde::Serialize;
 
-use super::record::{parse, record, signed};
+use super::db::{Db, Row, Trouble, Value, parse};
+use super::record::record;
 use super::{Store, StoreError};
 use crate::Fact;
-use crate::engine::{Effect, Input, Intent, IntentId, Timestamp};
+use crate::engine::{By, Effect, Input, Intent, IntentId, Timestamp};
 
 /// An answer that was given, by whom and why.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Decided {
-    /// When, in milliseconds since 1970.
+    /// When.
     pub at: Timestamp,
-    /// The answer itself: which agent, which ask, by whom, why.
-    pub intent: Intent,
-    /// What became of it: `pending`, `claimed`, `done`, `failed` or `unsure`.
+    /// To which agent.
+    pub agent: AgentId,
+    /// To which ask; nobody may have said, and then it was the open one.
+    pub ask: Option<AskId>,
+    /// Yes or no, if it was one of them.
+    pub accept: Option<bool>,
+    /// By whom.
+    pub by: By,
+    /// Why, or what was said with it.
+    pub why: Option<String>,
+    /// What became of it: `pending`, `claimed`, `done`, `failed`, `overtaken` or `unsure`.
     pub state: String,
 }
 
 impl Store {
     /// Returns what is to be done and nobody has begun, oldest first.
     pub fn pending(&self) -> Result<Vec<Intent>, StoreError> {
-        let found = self.texts("SELECT intent FROM intents WHERE state = 'pending' ORDER BY cause, rowid")?;
-        found.iter().map(|text| self.read(text)).collect()
+        self.in_state("SELECT intent FROM intents WHERE state = 'pending' ORDER BY cause, rowid")
+    }
+
+    fn in_state(&self, sql: &str) -> Result<Vec<Intent>, StoreError> {
+        self.read(|db| db.texts(sql, &[])?.iter().map(|text| parse(text)).collect())
     }
 
     /// Takes an intent to do it. Only the first who asks gets it, also across restarts.
     pub fn claim(&mut self, id: &IntentId, now: Timestamp) -> Result<bool, StoreError> {
-        self.within(|tx, _| {
-            let sql = "UPDATE intents SET state = 'claimed', changed = ?2 WHERE id = ?1 AND state = 'pending'";
-            Ok(tx.execute(sql, (&id.0, signed(now)))? > 0)
-        })
+        let sql = "UPDATE intents SET state = 'claimed', changed = ?2 WHERE id = ?1 AND state = 'pending'";
+        self.within(|db| Ok(db.change(sql, &[(&id.0).into(), now.0.into()])? > 0))
     }
 
     /// Says that it was done.
     pub fn finish(&mut self, id: &IntentId, now: Timestamp) -> Result<(), StoreError> {
-        self.within(|tx, _| {
-            let sql = "UPDATE intents SET state = 'done', changed = ?2 WHERE id = ?1 AND state = 'claimed'";
-            tx.execute(sql, (&id.0, signed(now))).map(drop)
-        })
+        let sql = "UPDATE intents SET state = 'done', changed = ?2 WHERE id = ?1 AND state = 'claimed'";
+        self.within(|db| db.change(sql, &[(&id.0).into(), now.0.into()]).map(drop))
+    }
+
+    /// Gives back an intent that was refused, so that it is still to be done.
+    pub fn release(&mut self, id: &IntentId, now: Timestamp) -> Result<(), StoreError> {
+        let sql = "UPDATE intents SET state = 'pending', changed = ?2 WHERE id = ?1 AND state = 'claimed'";
+        self.within(|db| db.change(sql, &[(&id.0).into(), now.0.into()]).map(drop))
+    }
+
+    /// Says that there is nothing left to do: what it was about has changed meanwhile.
+    pub fn overtake(&mut self, id: &IntentId, why: &str, now: Timestamp) -> Result<(), StoreError> {
+        let sql = "UPDATE intents SET state = 'overtaken', note = ?2, changed = ?3 \
+                   WHERE id = ?1 AND state IN ('pending', 'claimed')";
+        self.within(|db| db.change(sql, &[(&id.0).into(), why.into(), now.0.into()]).map(drop))
     }
 
     /// Says that it could not be done. Returns what is to be done about that.
     pub fn fail(&mut self, id: &IntentId, why: &str, now: Timestamp) -> Result<Vec<Intent>, StoreError> {
-        self.within(|tx, _| close(tx, id, "failed", why, now))
+        self.within(|db| close(db, id, "failed", why, now))
     }
 
     /// Sees to what was begun when we were killed. What can be done again is to be done again; of the rest nobody knows
     /// whether it was done, so a person is called.
     pub fn recover(&mut self, now: Timestamp) -> Result<Vec<Intent>, StoreError> {
-        let claimed = self.texts("SELECT intent FROM intents WHERE state = 'claimed' ORDER BY cause, rowid")?;
-        let claimed: Vec<Intent> = claimed.iter().map(|text| self.read(text)).collect::<Result<_, _>>()?;
-        self.within(|tx, _| {
+        let claimed = self.in_state("SELECT intent FROM intents WHERE state = 'claimed' ORDER BY cause, rowid")?;
+        self.within(|db| {
             let mut intents = Vec::new();
             for Intent { id, effect, .. } in &claimed {
                 if effect.is_repeatable() {
                     let sql = "UPDATE intents SET state = 'pending', changed = ?2 WHERE id = ?1";
-                    tx.execute(sql, (&id.0, signed(now)))?;
+                    db.change(sql, &[(&id.0).into(), now.0.into()])?;
                 } else {
                     let why = "coop was killed while it was being done; it may have been done or not";
-                    intents.extend(close(tx, id, "unsure", why, now)?);
+                    intents.extend(close(db, id, "unsure", why, now)?);
                 }
             }
             Ok(intents)
@@ -70,39 +90,52 @@ impl Store {
     /// Returns what agents ask, oldest first.
     pub fn open_asks(&self) -> Result<Vec<(AgentId, Ask)>, StoreError> {
         let sql = "SELECT agent, body FROM asks WHERE closed IS NULL ORDER BY opened, rowid";
-        let found = || self.db.prepare(sql)?.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect();
-        let found: rusqlite::Result<Vec<(String, String)>> = found();
-        let found = found.map_err(|source| self.error(source))?;
-        found.into_iter().map(|(agent, ask)| Ok((AgentId(agent), self.read(&ask)?))).collect()
+        let ask = |row: &mut Row| Ok((AgentId(row.text(0)?), parse(&row.text(1)?)?));
+        self.read(|db| db.rows(sql, &[])?.iter_mut().map(ask).collect())
     }
 
-    /// Returns every answer that was decided without a person, oldest first.
-    pub fn audit(&self) -> Result<Vec<Decided>, StoreError> {
-        let sql = "SELECT changed, intent, state FROM intents ORDER BY cause, rowid";
-        let found = || {
-            let row = |row: &rusqlite::Row<'_>| {
-                let at = Timestamp(row.get::<_, i64>(0)?.unsigned_abs());
-                Ok(Decided { at, intent: parse(&row.get::<_, String>(1)?)?, state: row.get(2)? })
-            };
-            self.db.prepare(sql)?.query_map([], row)?.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        let mut found = found().map_err(|source| self.error(source))?;
-        found.retain(|decided| matches!(decided.intent.effect, Effect::Answer { .. }));
-        Ok(found)
+    /// Returns the answers that were decided, by rules, by gates and by people, in the order of what led to them; all, or
+    /// so many at most, the last ones.
+    pub fn audit(&self, most: Option<u32>) -> Result<Vec<Decided>, StoreError> {
+        // The patterns only spare reading the rest; what they find is looked at.
+        let sql = "SELECT cause, changed, agent, state, intent AS body, 1 FROM intents \
+                   WHERE intent LIKE '%\"effect\":\"answer\"%' \
+                   UNION ALL SELECT id, at, agent, 'done', input, 0 FROM events WHERE input LIKE '{\"what\":\"decided\"%' \
+                   ORDER BY 1 DESC LIMIT ?1";
+        let most = Value::from(most.map_or(i64::MAX, i64::from));
+        let found: Vec<_> = self.read(|db| db.rows(sql, &[most])?.iter_mut().map(decided).collect::<Result<_, _>>())?;
+        Ok(found.into_iter().rev().flatten().collect())
     }
 }
 
-fn close(
-    tx: &rusqlite::Transaction<'_>,
-    id: &IntentId,
-    state: &str,
-    why: &str,
-    now: Timestamp,
-) -> rusqlite::Result<Vec<Intent>> {
+fn decided(row: &mut Row) -> Result<Option<Decided>, Trouble> {
+    let at = Timestamp(row.number(1)?.unsigned_abs());
+    let (agent, state, body) = (AgentId(row.text(2)?), row.text(3)?, row.text(4)?);
+    if row.number(5)? == 1 {
+        return Ok(match parse::<Intent>(&body)?.effect {
+            Effect::Answer { ask, allow, by, why, .. } => {
+                Some(Decided { at, agent, ask: Some(ask), accept: Some(allow), by, why: Some(why), state })
+            }
+            Effect::Spawn
+            | Effect::Send { .. }
+            | Effect::ResolveStop
+            | Effect::Gate { .. }
+            | Effect::Resume
+            | Effect::Restart
+            | Effect::Escalate { .. }
+            | Effect::Finish { .. } => None,
+        });
+    }
+    let Input::Decided { answer, by: name } = parse(&body)? else { return Ok(None) };
+    let Answer { ask, accept, text: why, .. } = *answer;
+    Ok(Some(Decided { at, agent, ask, accept, by: By::Person { name }, why, state }))
+}
+
+fn close(db: &Db, id: &IntentId, state: &str, why: &str, now: Timestamp) -> Result<Vec<Intent>, Trouble> {
     let sql =
         "UPDATE intents SET state = ?2, note = ?3, changed = ?4 WHERE id = ?1 AND state = 'claimed' RETURNING agent";
-    let agent: Option<String> = tx.query_row(sql, (&id.0, state, why, signed(now)), |row| row.get(0)).optional()?;
-    let Some(agent) = agent else { return Ok(Vec::new()) };
+    let closed = db.row(sql, &[(&id.0).into(), state.into(), why.into(), now.0.into()])?;
+    let Some(mut closed) = closed else { return Ok(Vec::new()) };
     let input = Input::IntentFailed { intent: id.clone(), why: why.to_owned() };
-    record(tx, &Fact { agent: AgentId(agent), told: None, input: Some(input), event: None }, now)
+    record(db, &Fact { agent: AgentId(closed.text(0)?), told: None, input: Some(input), event: None }, now)
 }

@@ -1,126 +1,168 @@
-//! What is remembered: one SQLite file.
+//! What is remembered: one SQLite file, or one database of a PostgreSQL server.
 //!
 //! `events` is all that happened, and is only added to. `agents` and `asks` follow from it and can be made anew. `intents`
 //! is what is to be done: a row is written together with the event that it follows from, before anything is done, under a
 //! name that the same events always give. So nothing is done that is not written down, and nothing twice.
 //!
 //! ```text
-//! pending ─claim─► claimed ─finish─► done | failed
+//! pending ─claim─► claimed ─finish─► done | failed | overtaken
 //!    ▲                │ killed in between
 //!    └─ repeatable ───┴─ else ─► unsure, and a person is called
 //! ```
 //!
 //! Writes are on the disk when a call returns (`synchronous = FULL`): what is claimed stays claimed.
 
+mod db;
+mod defined;
 mod error;
 mod intents;
+mod log;
+mod place;
+mod pulse;
 mod record;
+mod runs;
 mod schema;
+mod search;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use coop_api::{AgentId, Seq};
-use rusqlite::{Connection, OptionalExtension};
-use serde::{Deserialize, Serialize};
 
+use self::db::{Db, Postgres, Sqlite, Trouble};
+pub use self::defined::Defined;
 pub use self::error::StoreError;
 pub use self::intents::Decided;
-use crate::definition::Definition;
-use crate::engine::{Agent, Rules, Timestamp};
+pub use self::log::{Deed, Entry};
+pub use self::place::{Place, PlaceError};
+pub use self::pulse::{Condition, Pulse};
+pub use self::runs::Run;
+pub use self::search::Quotes;
+use crate::engine::{Agent, Timestamp};
 
-/// How long somebody else may keep the file.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Settings of the daemon's that no command of others gets.
+pub(crate) const STORE_SECRETS: [&str; 2] = ["COOP_STORE", "COOP_STORE_PASSWORD"];
 
-/// The file, open. One owner has it.
+/// A store that is open. One owner has it; others have one of their own, to look.
 #[derive(Debug)]
 pub struct Store {
-    db: Connection,
-    path: PathBuf,
+    db: Db,
+    place: Place,
+    pulse: Pulse,
 }
 
-/// Where an agent's rules come from: the text of a definition, and the name in it. It is kept as text, so that what was
-/// decided can be decided again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Defined {
-    /// The whole file.
-    pub text: String,
-    /// Which agent in it.
-    pub name: String,
-    /// Where it works.
-    pub folder: String,
+/// Writes a whole copy of a file, also while somebody has it open; to a file that is not there yet.
+pub fn back_up(path: &Path, to: &Path) -> Result<(), StoreError> {
+    let db = Sqlite::look(path).map_err(|trouble| StoreError::of(&path.into(), trouble))?;
+    db.back_up(to).map_err(|trouble| StoreError::of(&to.into(), trouble))
 }
 
-impl Defined {
-    fn rules(&self) -> Option<Rules> {
-        let definition = Definition::parse(&self.text).ok()?;
-        Some(definition.agents.get(&self.name)?.rules(&definition.policy, &self.folder))
-    }
+/// Checks that a store is whole, also while somebody has it open.
+pub fn check(place: &Place) -> Result<(), StoreError> {
+    Store::look(place)?.check()
 }
 
 impl Store {
-    /// Opens the file, makes it if need be, and checks that all of it is whole.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let db = Connection::open(path).map_err(|source| StoreError::of(path, source))?;
-        let mut store = Self { db, path: path.to_owned() };
-        store.prepare().map_err(|source| store.error(source))?;
-        store.check()?;
+    /// Opens a store to write in it, makes it if need be, and checks that all of it is whole.
+    pub fn open(place: &Place) -> Result<Self, StoreError> {
+        let (pulse, found) = (Pulse::default(), StoreError::of);
+        let db = match place {
+            Place::File(path) => Sqlite::open(path).map(Db::Sqlite),
+            Place::Server(config) => Postgres::open(config, pulse.clone()).map(Box::new).map(Db::Postgres),
+        };
+        let store = Self { db: db.map_err(|trouble| found(place, trouble))?, place: place.clone(), pulse };
+        if let Db::Sqlite(_) = store.db {
+            store.check()?;
+        }
         store.migrate()?;
         Ok(store)
     }
 
-    fn prepare(&self) -> rusqlite::Result<()> {
-        self.db.busy_timeout(PATIENCE)?;
-        self.db.pragma_update(None, "journal_mode", "WAL")?;
-        self.db.pragma_update(None, "synchronous", "FULL")
+    /// Opens a store that is there, to look at it only, beside whoever writes.
+    pub fn look(place: &Place) -> Result<Self, StoreError> {
+        let db = match place {
+            Place::File(path) => Sqlite::look(path).map(Db::Sqlite),
+            Place::Server(config) => Postgres::look(config).map(Box::new).map(Db::Postgres),
+        };
+        let db = db.map_err(|trouble| StoreError::of(place, trouble))?;
+        Ok(Self { db, place: place.clone(), pulse: Pulse::default() })
+    }
+
+    /// Sets how long another program may have the file locked. A server has limits of its own.
+    pub fn set_patience(&self, patience: Duration) -> Result<(), StoreError> {
+        match &self.db {
+            Db::Sqlite(db) => db.set_patience(patience).map_err(|trouble| self.error(trouble)),
+            Db::Postgres(_) => Ok(()),
+        }
+    }
+
+    /// Returns where it is.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Returns what tells how it is.
+    pub fn pulse(&self) -> Pulse {
+        self.pulse.clone()
+    }
+
+    /// Looks at everything as it is at one moment, whatever is written meanwhile.
+    pub fn at_once<T>(&self, look: impl FnOnce(&Self) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let seen = self.db.at_once(|| look(self).map_err(Seen::Store));
+        seen.map_err(|error| match error {
+            Seen::Store(error) => error,
+            Seen::Trouble(trouble) => self.error(trouble),
+        })
     }
 
     fn check(&self) -> Result<(), StoreError> {
-        let said: rusqlite::Result<String> = self.db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0));
-        match said.map_err(|source| self.error(source))?.as_str() {
-            "ok" => Ok(()),
-            detail => Err(StoreError::damaged(&self.path, detail)),
-        }
+        let checked = match &self.db {
+            Db::Sqlite(db) => db.check(),
+            Db::Postgres(db) => self.db.at_once(|| db.check()),
+        };
+        checked.map_err(|trouble| self.error(trouble))
     }
 
-    fn migrate(&mut self) -> Result<(), StoreError> {
-        let known = schema::MIGRATIONS.len() as u32;
-        let found: u32 = self.ask("PRAGMA user_version")?;
-        if found > known {
-            return Err(StoreError::Newer { path: self.path.clone(), found, known });
+    fn migrate(&self) -> Result<(), StoreError> {
+        let found = match &self.db {
+            Db::Sqlite(db) => db.format(),
+            Db::Postgres(db) => db.format(),
+        };
+        let found = found.map_err(|trouble| self.error(trouble))?;
+        if found > schema::KNOWN {
+            return Err(StoreError::Newer { place: self.place.clone(), found, known: schema::KNOWN });
         }
-        self.within(|tx, _| {
-            for migration in &schema::MIGRATIONS[found as usize..] {
-                tx.execute_batch(migration)?;
-            }
-            tx.pragma_update(None, "user_version", known)
-        })
+        let migrated = match &self.db {
+            Db::Sqlite(db) => db.migrate(found),
+            Db::Postgres(db) => db.migrate(found),
+        };
+        migrated.map_err(|trouble| self.error(trouble))
     }
 
     /// Returns what is known of an agent.
     pub fn agent(&self, id: &AgentId) -> Result<Option<Agent>, StoreError> {
-        let found = record::load(&self.db, id).map_err(|source| self.error(source))?;
-        found.map(|text| self.read(&text)).transpose()
+        self.read(|db| record::load(db, id)?.map(|text| db::parse(&text)).transpose())
     }
 
     /// Returns all agents, in the order of their ids.
     pub fn agents(&self) -> Result<Vec<Agent>, StoreError> {
-        self.texts("SELECT record FROM agents ORDER BY id")?.iter().map(|text| self.read(text)).collect()
+        self.read(|db| {
+            let found = db.texts("SELECT record FROM agents ORDER BY id", &[])?;
+            found.iter().map(|text| db::parse(text)).collect()
+        })
     }
 
     /// Returns how much of what a sidecar tells is here.
     pub fn cursor(&self, agent: &AgentId, sidecar: &str) -> Result<Seq, StoreError> {
         let sql = "SELECT max(seq) FROM events WHERE agent = ?1 AND sidecar = ?2";
-        let found: rusqlite::Result<Option<i64>> = self.db.query_row(sql, (&agent.0, sidecar), |row| row.get(0));
-        Ok(Seq(found.map_err(|source| self.error(source))?.unwrap_or(0).unsigned_abs()))
+        self.read(|db| db.number(sql, &[(&agent.0).into(), sidecar.into()])).map(Seq)
     }
 
     /// Returns where an agent's rules come from.
     pub fn defined(&self, agent: &AgentId) -> Result<Option<Defined>, StoreError> {
-        let found = record::defined(&self.db, agent).optional().map_err(|source| self.error(source))?;
-        found.map(|text| self.read(&text)).transpose()
+        self.read(|db| record::defined(db, agent)?.map(|text| db::parse(&text)).transpose())
     }
 
     /// Forgets agents that are over and that nothing happened to since a moment, each with all that is known of it.
@@ -128,60 +170,54 @@ impl Store {
         let mut over: Vec<AgentId> = Vec::new();
         for agent in self.agents()? {
             let sql = "SELECT max(at) FROM events WHERE agent = ?1";
-            let last: rusqlite::Result<i64> = self.db.query_row(sql, [&agent.id.0], |row| row.get(0));
-            let last = last.map_err(|source| self.error(source))?;
-            if agent.outcome.is_some() && last.unsigned_abs() < before.0 {
+            let last = self.read(|db| db.number(sql, &[(&agent.id.0).into()]))?;
+            if agent.outcome.is_some() && last < before.0 {
                 over.push(agent.id);
             }
         }
-        self.within(|tx, _| {
+        self.within(|db| {
             for agent in &over {
+                let of_it = [(&agent.0).into()];
+                let sql =
+                    "INSERT INTO forgotten SELECT max(id) FROM events WHERE agent = ?1 HAVING max(id) IS NOT NULL";
+                db.change(sql, &of_it)?;
                 for table in ["events", "intents", "asks"] {
-                    tx.execute(&format!("DELETE FROM {table} WHERE agent = ?1"), [&agent.0])?;
+                    db.change(&format!("DELETE FROM {table} WHERE agent = ?1"), &of_it)?;
                 }
-                tx.execute("DELETE FROM agents WHERE id = ?1", [&agent.0])?;
+                db.change("DELETE FROM agents WHERE id = ?1", &of_it)?;
             }
             Ok(())
         })?;
         Ok(over)
     }
 
-    /// Writes a whole copy, while the file is in use; to a file that is not there yet.
-    pub fn back_up(&self, to: &Path) -> Result<(), StoreError> {
-        let copied = self.db.execute("VACUUM INTO ?1", [to.to_string_lossy()]);
-        copied.map(drop).map_err(|source| StoreError::of(to, source))
+    /// Returns the number of the last event that is gone with an agent that was forgotten.
+    pub fn forgotten(&self) -> Result<u64, StoreError> {
+        self.read(|db| db.number("SELECT max(through) FROM forgotten", &[]))
     }
 
     /// Does all or nothing.
-    fn within<T>(
-        &mut self,
-        act: impl FnOnce(&rusqlite::Transaction<'_>, &Path) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
-        let path = self.path.clone();
-        let done = (|| {
-            let tx = self.db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            let value = act(&tx, &path)?;
-            tx.commit()?;
-            Ok(value)
-        })();
-        done.map_err(|source| StoreError::of(&path, source))
+    fn within<T>(&mut self, act: impl Fn(&Db) -> Result<T, Trouble>) -> Result<T, StoreError> {
+        self.pulse.during(|| self.db.within(act)).map_err(|trouble| self.error(trouble))
     }
 
-    fn ask<T: rusqlite::types::FromSql>(&self, sql: &str) -> Result<T, StoreError> {
-        self.db.query_row(sql, [], |row| row.get(0)).map_err(|source| self.error(source))
+    fn read<T>(&self, read: impl FnOnce(&Db) -> Result<T, Trouble>) -> Result<T, StoreError> {
+        read(&self.db).map_err(|trouble| self.error(trouble))
     }
 
-    fn texts(&self, sql: &str) -> Result<Vec<String>, StoreError> {
-        let found = || self.db.prepare(sql)?.query_map([], |row| row.get(0))?.collect();
-        let found: rusqlite::Result<Vec<String>> = found();
-        found.map_err(|source| self.error(source))
+    fn error(&self, trouble: Trouble) -> StoreError {
+        StoreError::of(&self.place, trouble)
     }
+}
 
-    fn read<T: serde::de::DeserializeOwned>(&self, text: &str) -> Result<T, StoreError> {
-        serde_json::from_str(text).map_err(|wrong| StoreError::damaged(&self.path, wrong))
-    }
+/// Why a look failed: by what was looked for, or before that.
+enum Seen {
+    Store(StoreError),
+    Trouble(Trouble),
+}
 
-    fn error(&self, source: rusqlite::Error) -> StoreError {
-        StoreError::of(&self.path, source)
+impl From<Trouble> for Seen {
+    fn from(trouble: Trouble) -> Self {
+        Self::Trouble(trouble)
     }
 }

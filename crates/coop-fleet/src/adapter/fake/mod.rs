@@ -1,15 +1,18 @@
 //! Agents that are not there: in memory, obedient, and with a record of all that was asked.
 
+mod agent;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use coop_api::{
-    AgentId, AgentState, Answer, Ask, AskChange, AskChannel, AskId, AskKind, Epoch, Error, ErrorCode, Event, EventBody,
-    Evidence, EvidenceSource, Lifecycle, Offset, Seq, StateChange, StopOutcome, StopVerdict, Usage, UsageReport,
+    AgentId, AgentState, Answer, AskChange, Error, ErrorCode, EventBody, Lifecycle, Seq, StopOutcome, StopVerdict,
+    Usage, UsageReport,
 };
 use tokio::sync::mpsc;
 
+use self::agent::FakeAgent;
 use super::{AgentAdapter, AgentAdapterError, AgentConfig, AgentHandle, AgentReconnectConfig};
 use crate::Fact;
 use crate::engine::Input;
@@ -43,7 +46,8 @@ pub struct Call {
     pub with: String,
 }
 
-/// Agents in memory. A message is answered with itself; `[[bash:…]]` in it asks first, as the simulator does.
+/// Agents in memory. A message is answered with itself; `[[bash:…]]` in it asks first, `[[err:…]]` fails and `[[exit:…]]`
+/// ends, as the simulator does.
 #[derive(Clone, Debug, Default)]
 pub struct FakeAgentAdapter {
     inner: Arc<Mutex<Inner>>,
@@ -54,23 +58,14 @@ struct Inner {
     agents: BTreeMap<AgentId, FakeAgent>,
     calls: Vec<Call>,
     spawn_fails: bool,
+    tells_stops: bool,
+    /// How long after a kill its end is told.
+    late_ends: Option<Duration>,
     failures: BTreeMap<Operation, Vec<AgentAdapterError>>,
     delays: BTreeMap<Operation, Duration>,
+    breaks: BTreeSet<Operation>,
     gone: BTreeSet<AgentId>,
     sidecars: u32,
-}
-
-#[derive(Debug)]
-struct FakeAgent {
-    sidecar: String,
-    facts: mpsc::Sender<Fact>,
-    log: Vec<Event>,
-    state: AgentState,
-    ask: Option<AskId>,
-    asks: u32,
-    held: bool,
-    last_message: Option<String>,
-    said: Vec<String>,
 }
 
 impl FakeAgentAdapter {
@@ -89,9 +84,24 @@ impl FakeAgentAdapter {
         self.lock().failures.entry(operation).or_default().push(error);
     }
 
+    /// Lets the next call of an operation panic.
+    pub fn break_next(&self, operation: Operation) {
+        self.lock().breaks.insert(operation);
+    }
+
     /// Lets every call of an operation take so long.
     pub fn delay(&self, operation: Operation, time: Duration) {
         self.lock().delays.insert(operation, time);
+    }
+
+    /// Lets agents that are spawned from now on tell how they end their turns, as their configuration says.
+    pub fn tell_stops(&self) {
+        self.lock().tells_stops = true;
+    }
+
+    /// Lets the end of an agent that is killed be told so long after that.
+    pub fn tell_ends_late(&self, time: Duration) {
+        self.lock().late_ends = Some(time);
     }
 
     /// Returns all that was asked, in order.
@@ -129,6 +139,10 @@ impl FakeAgentAdapter {
             let mut inner = self.lock();
             inner.calls.push(Call { operation, agent: agent.clone(), with });
             let failure = inner.failures.get_mut(&operation).filter(|left| !left.is_empty()).map(|left| left.remove(0));
+            if inner.breaks.remove(&operation) {
+                drop(inner);
+                std::panic::resume_unwind(Box::new("it was told to break off"));
+            }
             (inner.delays.get(&operation).copied(), failure)
         };
         if let Some(delay) = delay {
@@ -169,76 +183,6 @@ impl FakeAgentAdapter {
     }
 }
 
-impl FakeAgent {
-    fn record(&mut self, agent: &AgentId, body: EventBody) -> Fact {
-        let seq = Seq(self.log.len() as u64 + 1);
-        let event = Event {
-            seq,
-            id: format!("{}-{seq}", self.sidecar),
-            ts: "1970-01-01T00:00:00Z".to_owned(),
-            agent: AgentId(self.sidecar.clone()),
-            run: Epoch(1),
-            offset: Offset(0),
-            body,
-        };
-        self.log.push(event.clone());
-        Fact::heard(agent, &self.sidecar, event)
-    }
-
-    fn become_(&mut self, next: AgentState) -> Vec<EventBody> {
-        let evidence = Evidence { source: EvidenceSource::Control, detail: "it was told to".to_owned() };
-        let last_message = if next == AgentState::Idle { self.last_message.clone() } else { None };
-        let prev = std::mem::replace(&mut self.state, next.clone());
-        vec![EventBody::State(Box::new(StateChange {
-            prev,
-            next,
-            screen_seq: Seq(0),
-            evidence,
-            ask: None,
-            last_message,
-        }))]
-    }
-
-    fn close_ask(&mut self, why: &str) -> Vec<EventBody> {
-        let withdrawn = |ask| EventBody::Ask(AskChange::Withdrawn { ask, why: why.to_owned() });
-        self.ask.take().map(withdrawn).into_iter().collect()
-    }
-
-    /// Says what was said to it, after asking if that is in it.
-    fn obey(&mut self, message: &str) -> Vec<EventBody> {
-        self.said.push(message.to_owned());
-        let mut bodies = self.become_(AgentState::Working { tool: None });
-        if let Some((_, command)) = message.split_once("[[bash:") {
-            let command = command.split("]]").next().unwrap_or_default().to_owned();
-            self.asks += 1;
-            let id = AskId(format!("ask-{}", self.asks));
-            self.ask = Some(id.clone());
-            bodies.push(EventBody::Ask(AskChange::Opened { ask: Box::new(permission(id.clone(), command)) }));
-            bodies.extend(self.become_(AgentState::Waiting { ask: id, kind: AskKind::Permission }));
-        } else {
-            let answer = message.strip_prefix("[[text:").and_then(|rest| rest.strip_suffix("]]")).unwrap_or(message);
-            self.last_message = Some(answer.to_owned());
-            bodies.extend(self.become_(AgentState::Idle));
-        }
-        bodies
-    }
-}
-
-fn permission(id: AskId, command: String) -> Ask {
-    Ask {
-        id,
-        kind: AskKind::Permission,
-        tool: Some("Bash".to_owned()),
-        input: Some(serde_json::json!({ "command": command })),
-        preview: command,
-        questions: Vec::new(),
-        options: Vec::new(),
-        opened: "1970-01-01T00:00:00Z".to_owned(),
-        channel: AskChannel::Structured,
-        screen_lines: Vec::new(),
-    }
-}
-
 fn refused(code: ErrorCode, message: &str) -> AgentAdapterError {
     AgentAdapterError::Refused(Error::new(code, message))
 }
@@ -266,6 +210,7 @@ impl AgentAdapter for FakeAgentAdapter {
                 ask: None,
                 asks: 0,
                 held: false,
+                stop: inner.tells_stops.then_some(config.stop),
                 last_message: None,
                 said: Vec::new(),
             };
@@ -286,7 +231,11 @@ impl AgentAdapter for FakeAgentAdapter {
             AgentState::Idle | AgentState::Blocked { .. } => {}
             state => return Err(refused(ErrorCode::AgentBusy, &format!("the agent is {}", state.short_name()))),
         }
-        self.tell(agent, |fake| fake.obey(input)).await;
+        let exit = input.split_once("[[exit:").and_then(|(_, code)| code.split("]]").next()?.parse().ok());
+        match exit {
+            Some(code) => self.exit(agent, code).await,
+            None => self.tell(agent, |fake| fake.obey(input)).await,
+        }
         Ok(())
     }
 
@@ -317,7 +266,16 @@ impl AgentAdapter for FakeAgentAdapter {
             return Ok(());
         }
         self.with(agent, |_| ())?;
-        self.end(agent, None, Some(1)).await;
+        let late = self.lock().late_ends;
+        let (fake, agent) = (self.clone(), agent.clone());
+        let ending = async move { fake.end(&agent, None, Some(1)).await };
+        match late {
+            None => ending.await,
+            Some(time) => drop(tokio::spawn(async move {
+                tokio::time::sleep(time).await;
+                ending.await;
+            })),
+        }
         Ok(())
     }
 
@@ -333,6 +291,8 @@ impl AgentAdapter for FakeAgentAdapter {
             (fake.sidecar.clone(), fake.log.clone())
         })?;
         let known = config.known.filter(|(known, _)| *known == sidecar).map_or(Seq(0), |(_, seq)| seq);
+        let (told, input) = (Some((sidecar.clone(), Fact::SPAWNED)), Input::Spawned { resumed: config.resumed });
+        let _ = facts.send(Fact { agent: agent.clone(), told, input: Some(input), event: None }).await;
         for event in log.into_iter().filter(|event| event.seq > known) {
             let _ = facts.send(Fact::heard(&agent, &sidecar, event)).await;
         }

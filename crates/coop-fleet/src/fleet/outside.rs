@@ -1,0 +1,48 @@
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use coop_api::AgentId;
+
+use super::gate;
+use super::notify::{Notice, Notify};
+use crate::engine::GateVerdict;
+
+/// A command that is to decide.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateRun {
+    /// About which agent.
+    pub agent: AgentId,
+    /// What a shell runs.
+    pub run: String,
+    /// How long it may take.
+    pub limit: Duration,
+    /// Where.
+    pub folder: PathBuf,
+}
+
+/// What is done beside agents: commands that decide, and calls for people.
+pub trait Outside: Clone + Send + Sync + 'static {
+    /// Runs a command and says how it ended.
+    fn gate(&self, gate: GateRun) -> impl Future<Output = GateVerdict> + Send;
+
+    /// Calls a person.
+    fn notify(&self, notice: Notice) -> impl Future<Output = Result<(), String>> + Send;
+}
+
+/// This machine.
+#[derive(Clone, Debug, Default)]
+pub struct Machine {
+    /// How people are called.
+    pub notify: Notify,
+}
+
+impl Outside for Machine {
+    async fn gate(&self, gate: GateRun) -> GateVerdict {
+        gate::run(&gate).await
+    }
+
+    async fn notify(&self, notice: Notice) -> Result<(), String> {
+        self.notify.send(&notice).await
+    }
+}

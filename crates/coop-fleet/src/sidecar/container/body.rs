@@ -1,0 +1,82 @@
+//! What a container is made of.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use bollard::models::{ContainerCreateBody, HostConfig, PortBinding};
+
+use super::super::local::words;
+use super::Containers;
+use crate::adapter::AgentConfig;
+
+/// Labels of what is ours: whose fleet's, and which agent.
+pub(super) const FLEET: &str = "coop.dev/fleet";
+pub(super) const AGENT: &str = "coop.dev/agent";
+/// Where a sidecar listens in its container.
+pub(super) const PORT: &str = "9200/tcp";
+const PORT_NUMBER: &str = "9200";
+/// Where coop is in the container: brought by us, or the image's own.
+const BROUGHT: &str = "/coop/coop";
+const OWN: &str = "/usr/local/bin/coop";
+
+/// What an agent's container sees of its folder. The rest is not for it: who reaches its socket steers it.
+pub(crate) fn inside(folder: &Path) -> PathBuf {
+    folder.join("inside")
+}
+
+/// Returns the container of an agent, with its port on this one of ours.
+pub(super) fn body(
+    options: &Containers,
+    config: &AgentConfig,
+    folder: &Path,
+    token: &str,
+    port: u16,
+) -> Result<ContainerCreateBody, String> {
+    let text = |path: &Path| {
+        let text = path.to_str().filter(|text| !text.contains(':')).map(str::to_owned);
+        text.ok_or_else(|| format!("{} cannot be mounted", path.display()))
+    };
+    let (inside, work) = (text(&inside(folder))?, text(&config.folder)?);
+    let mut binds = vec![format!("{inside}:{inside}"), format!("{work}:{work}")];
+    if !options.image_has_coop {
+        binds.push(format!("{}:{BROUGHT}:ro", text(&options.coop)?));
+    }
+    binds.extend(options.mounts.iter().cloned());
+    let mut env = config.env.clone();
+    // Its conversation is in its home, and outlives the container there.
+    env.entry("HOME".to_owned()).or_insert_with(|| format!("{inside}/home"));
+    env.insert("COOP_AUTH_TOKEN".to_owned(), token.to_owned());
+    let program = if options.image_has_coop { OWN } else { BROUGHT };
+    let command = ["--host", "0.0.0.0", "--port", PORT_NUMBER].map(str::to_owned).into_iter();
+    let command =
+        command.chain(words(config, Path::new(&inside)).into_iter().map(|word| word.to_string_lossy().into_owned()));
+    let ours = PortBinding { host_ip: Some(Ipv4Addr::LOCALHOST.to_string()), host_port: Some(port.to_string()) };
+    let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
+    // Without it a user who is not root would be somebody else in Podman's containers, and could not write here.
+    let keeps_id = !user.is_root() && options.engine.to_string_lossy().contains("podman");
+    Ok(ContainerCreateBody {
+        image: Some(options.image.clone()),
+        entrypoint: Some(vec![program.to_owned()]),
+        cmd: Some(command.collect()),
+        env: Some(env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
+        working_dir: Some(work),
+        user: Some(format!("{}:{}", user.as_raw(), group.as_raw())),
+        labels: Some(HashMap::from([
+            (FLEET.to_owned(), options.fleet.clone()),
+            (AGENT.to_owned(), config.agent.0.clone()),
+        ])),
+        exposed_ports: Some(vec![PORT.to_owned()]),
+        host_config: Some(HostConfig {
+            binds: Some(binds),
+            port_bindings: Some(HashMap::from([(PORT.to_owned(), Some(vec![ours]))])),
+            memory: options.memory.and_then(|bytes| i64::try_from(bytes).ok()),
+            nano_cpus: options.nano_cpus.and_then(|cpus| i64::try_from(cpus).ok()),
+            cap_drop: Some(vec!["ALL".to_owned()]),
+            security_opt: Some(vec!["no-new-privileges".to_owned()]),
+            userns_mode: keeps_id.then(|| "keep-id".to_owned()),
+            ..HostConfig::default()
+        }),
+        ..ContainerCreateBody::default()
+    })
+}

@@ -1,0 +1,142 @@
+//! Sidecars as processes of this machine.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use coop_api::{AgentId, is_own_agent_setting};
+use tokio::process::Command;
+
+use super::client::Client;
+use super::config::AGENT_CONFIG;
+use super::launcher::{Address, Dismissal, Found, KEPT, LaunchError, Launcher, Running, Sidecar};
+use super::process::{Identity, Launched, launch, watch_child, watch_other};
+use crate::adapter::AgentConfig;
+use crate::definition::OWN_AGENT;
+
+/// What the terminal of an agent is recorded to.
+pub(crate) const RECORDING: &str = "terminal.cast";
+
+/// Runs each sidecar as a process that leads a session of its own. It lives on when we end.
+#[derive(Clone, Debug)]
+pub struct LocalLauncher {
+    coop: PathBuf,
+}
+
+impl LocalLauncher {
+    /// Returns a launcher that runs this `coop`.
+    pub fn new(coop: &Path) -> Self {
+        Self { coop: coop.to_owned() }
+    }
+
+    fn command(&self, config: &AgentConfig, folder: &Path) -> Command {
+        let mut command = Command::new(&self.coop);
+        // What is set for us is not meant for a sidecar, unless it is for coop's own agent in it.
+        let is_for_agent = |name: &str| config.driver == OWN_AGENT && is_own_agent_setting(name);
+        let is_ours = |name: &str| name == "COOP" || name.starts_with("COOP_");
+        for (name, _) in std::env::vars_os() {
+            if name.to_str().is_some_and(|name| is_ours(name) && !is_for_agent(name)) {
+                command.env_remove(name);
+            }
+        }
+        command.envs(&config.env).current_dir(&config.folder);
+        command.args(["--own-session", "--socket"]).arg(folder.join("coop.sock")).args(words(config, folder));
+        command
+    }
+}
+
+/// Returns the rest of a sidecar's command line, for one that sees the agent's folder where it is here.
+pub(crate) fn words(config: &AgentConfig, folder: &Path) -> Vec<OsString> {
+    let mut words: Vec<OsString> = Vec::new();
+    words.extend(["--linger", "forever", "--agent", &config.driver, "--agent-config"].map(Into::into));
+    words.push(folder.join(AGENT_CONFIG).into());
+    if let Some(runtime) = &config.runtime {
+        words.extend(["--runtime", runtime].map(Into::into));
+    }
+    if config.isolate {
+        words.push("--isolate".into());
+    }
+    if let Some(limit) = config.record {
+        words.extend(["--record".into(), folder.join(RECORDING).into()]);
+        words.extend(["--record-limit".into(), limit.to_string().into()]);
+    }
+    if let Some(conversation) = &config.resume {
+        words.extend(["--resume", conversation].map(Into::into));
+    }
+    words.push("--".into());
+    words.extend(config.command.iter().map(Into::into));
+    words
+}
+
+/// Finds an agent's sidecar by who listens on its socket, or else by what was written down of it.
+async fn look(folder: &Path) -> Option<(Identity, bool)> {
+    let client = Client::new(&folder.join("coop.sock"));
+    if let Ok(Some(pid)) = client.listener().await
+        && let Some(identity) = Identity::of(pid)
+    {
+        return Some((identity, true));
+    }
+    let kept = fs::read_to_string(folder.join(KEPT)).ok()?;
+    let identity: Identity = serde_json::from_str(&kept).ok()?;
+    let is_alive = identity.is_alive();
+    Some((identity, is_alive))
+}
+
+#[async_trait]
+impl Launcher for LocalLauncher {
+    async fn start(&self, config: &AgentConfig, folder: &Path) -> Result<Sidecar, LaunchError> {
+        let Launched { identity, child } = launch(&mut self.command(config, folder), folder).await?;
+        Ok(Sidecar { name: identity.name(), address: Address::Socket, ended: watch_child(child) })
+    }
+
+    async fn find(&self, _agent: &AgentId, folder: &Path) -> Found {
+        match look(folder).await {
+            Some((identity, true)) => {
+                let ended = watch_other(&identity);
+                Found::Running(Sidecar { name: identity.name(), address: Address::Socket, ended })
+            }
+            // Only who has started a process is told what it ended with.
+            Some((identity, false)) => Found::Ended { name: identity.name(), code: None },
+            None => Found::Nobody,
+        }
+    }
+
+    async fn dismiss(&self, _agent: &AgentId, _sidecar: &str) -> Result<Dismissal, String> {
+        Ok(Dismissal::ItIsAsked)
+    }
+
+    async fn kill(&self, _agent: &AgentId, sidecar: &str) {
+        if let Some(identity) = Identity::named(sidecar) {
+            identity.kill();
+        }
+    }
+
+    async fn bury(&self, _agent: &AgentId) -> Result<(), String> {
+        Ok(())
+    }
+
+    async fn running(&self, agents: &Path) -> Vec<Running> {
+        let folders = fs::read_dir(agents).into_iter().flatten().flatten();
+        let names: Vec<_> = folders.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let mut running = Vec::new();
+        for agent in names.into_iter().map(AgentId) {
+            if let Some((identity, true)) = look(&agents.join(&agent.0)).await {
+                running.extend(looked_at(agent, identity.pid()));
+            }
+        }
+        running
+    }
+}
+
+/// Reads off a sidecar's own command line what it runs.
+fn looked_at(agent: AgentId, pid: u32) -> Option<Running> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words: Vec<_> = line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    let own = words.iter().position(|word| word == "--")?;
+    let driver = words[..own].iter().position(|word| word == "--agent").and_then(|at| words.get(at + 1))?.clone();
+    // The last word ends with a NUL too.
+    let command = words[own + 1..words.len().saturating_sub(1).max(own + 1)].to_vec();
+    let folder = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+    Some(Running { agent, pid: Some(pid), driver, command, folder })
+}

@@ -1,0 +1,58 @@
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::adapter::AgentConfig;
+use crate::definition::Definition;
+use crate::engine::{Agent, Rules};
+
+/// Where an agent's rules come from: the text of a definition, and the name in it. It is kept as text, so that what was
+/// decided can be decided again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Defined {
+    /// The whole file.
+    pub text: String,
+    /// Which agent in it.
+    pub name: String,
+    /// Where it works.
+    pub folder: String,
+    /// Its first message, instead of the one in the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+}
+
+impl Defined {
+    /// Returns what holds for the agent.
+    pub fn rules(&self) -> Option<Rules> {
+        let definition = Definition::parse(&self.text).ok()?;
+        let mut rules = definition.agents.get(&self.name)?.rules(&definition.policy, &self.folder);
+        rules.prompt = self.prompt.clone().or(rules.prompt);
+        Some(rules)
+    }
+
+    /// Returns the driver that the definition names.
+    pub(crate) fn driver(&self) -> Option<String> {
+        Some(Definition::parse(&self.text).ok()?.agents.remove(&self.name)?.driver)
+    }
+
+    /// Returns how a process of this agent is started now, to go on with a conversation or not.
+    pub(crate) fn config(&self, agent: &Agent, resume: Option<String>) -> Option<AgentConfig> {
+        let (stop, ask_user) = agent.stop(&self.rules()?);
+        let definition = Definition::parse(&self.text).ok()?.agents.remove(&self.name)?;
+        Some(AgentConfig {
+            agent: agent.id.clone(),
+            driver: definition.driver,
+            command: definition.command,
+            folder: PathBuf::from(&self.folder),
+            env: definition.env,
+            runtime: definition.runtime,
+            settings: definition.settings,
+            isolate: definition.isolate,
+            stop,
+            ask_user,
+            start: definition.start,
+            resume,
+            record: definition.record,
+        })
+    }
+}
