@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -10,7 +11,9 @@ use coop_api::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::wire::LockedBody;
+use crate::page::Sessions;
+use crate::recording::Recorded;
+use crate::wire::{AgentBody, LockedBody};
 
 /// What a server needs to know beside its agents.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +22,14 @@ pub struct Config {
     pub token: Option<Token>,
     /// Names by which the server may be addressed, beside IP addresses and `localhost`.
     pub hosts: Vec<String>,
+    /// Who steers the agent, if it is nobody who asks here: then these may look.
+    pub steered_by: Option<&'static str>,
+    /// Where the agent works, if what has changed there is to be shown.
+    pub folder: Option<PathBuf>,
+    /// The recording of the agent's terminal, if one is made.
+    pub recording: Option<Recorded>,
+    /// Browsers that have brought the token.
+    pub sessions: Sessions,
 }
 
 /// Asks and takes the reply apart; one of another kind is the agent's fault, not the caller's.
@@ -118,6 +129,13 @@ impl<A: Agents> App<A> {
 
     pub(crate) async fn agent_state(&self) -> Result<AgentReport, Error> {
         ask!(self, Request::AgentState, Reply::AgentState).map(|report| *report)
+    }
+
+    /// Returns the state, and the number of the newest event. That is read after it: nothing the state rests on is newer.
+    pub(crate) async fn agent_body(&self) -> Result<AgentBody, Error> {
+        let report = self.agent_state().await?;
+        let feed = self.agent().and_then(|agent| self.agents.feed(&agent)).ok();
+        Ok(AgentBody::new(report, feed.map(|feed| feed.pulse.borrow().events)))
     }
 
     pub(crate) async fn nudge(&self, writer: WriterId, nudge: NudgeRequest) -> Result<Receipt, Error> {

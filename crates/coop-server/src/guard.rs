@@ -14,6 +14,7 @@ use coop_api::{Agents, Error, ErrorCode, Token};
 
 use crate::app::{App, Config};
 use crate::error::{Failure, status};
+use crate::page::{LOGIN_PATH, Visitor, is_file};
 use crate::peer::Peer;
 
 /// The WebSocket's path: its clients may bring the token in their first message.
@@ -66,8 +67,11 @@ async fn check(
     }
     match uri.path() {
         WS_PATH => {}
+        // Whoever logs in has no cookie yet.
+        LOGIN_PATH => {}
+        path if is_file(method, path) => return Ok(()),
         path if path.starts_with(HOOKS_PATH) => drop(hook_token(headers)?),
-        _ => check_token(uri, headers, config)?,
+        _ => check_token(&Visitor { method, uri, headers }, config)?,
     }
     match peer {
         _ if only_looks(method, uri.path()) => Ok(()),
@@ -92,11 +96,15 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// Checks the token in the header or the query; passes if none is asked for.
-pub(crate) fn check_token(uri: &Uri, headers: &HeaderMap, config: &Config) -> Result<(), Error> {
+/// Checks the token in the header or the query, or the cookie that it was given for; passes if none is asked for.
+pub(crate) fn check_token(visitor: &Visitor<'_>, config: &Config) -> Result<(), Error> {
     let Some(token) = &config.token else { return Ok(()) };
-    let given = given_token(uri, headers);
-    if given.as_deref().is_some_and(|given| token.matches(given)) {
+    let given = given_token(visitor.uri, visitor.headers);
+    let is_let_in = match &given {
+        Some(given) => token.matches(given),
+        None => visitor.is_logged_in(config),
+    };
+    if is_let_in {
         return Ok(());
     }
     let message = match given {
@@ -254,6 +262,8 @@ mod tests {
         POST /api/v1/agent/interrupt
         POST /api/v1/agent/configure
         POST /api/v1/stop/resolve
+        POST /api/v1/login
+        POST /api/v1/logout
         /coop.v1.Coop/SendInput
         /coop.v1.Coop/SendKeys
         /coop.v1.Coop/Lock
@@ -276,7 +286,8 @@ mod tests {
     fn the_token_is_read_wherever_it_may_stand() {
         let config = Config { token: Some(Token::new("s3cret!+").expect("a token")), ..Config::default() };
         let check = |uri: &'static str, pairs: &[(header::HeaderName, &str)]| {
-            check_token(&Uri::from_static(uri), &headers(pairs), &config).is_ok()
+            let (uri, headers) = (Uri::from_static(uri), headers(pairs));
+            check_token(&Visitor { method: &Method::GET, uri: &uri, headers: &headers }, &config).is_ok()
         };
         assert!(check("/x", &[(header::AUTHORIZATION, "Bearer s3cret!+")]));
         assert!(check("/x", &[(header::AUTHORIZATION, "bearer s3cret!+")]));

@@ -1,6 +1,7 @@
 //! The HTTP handlers: here what is asked of the terminal and the child.
 
 mod agent;
+mod page;
 
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub(crate) use self::agent::*;
+pub(crate) use self::page::*;
 
 use crate::app::App;
 use crate::body::{Body, Params};
@@ -21,7 +23,7 @@ use crate::error::Failure;
 use crate::guard::is_grpc;
 use crate::wire::{
     Delivered, DumpBody, Format, Gap, HealthBody, InputBody, KeysBody, LockBody, LockedBody, Nothing, OutputBody,
-    ScreenBody, SignalBody, StatusBody, text_lines, to_base64, typed,
+    ResizeBody, ScreenBody, SignalBody, StatusBody, text_lines, to_base64, typed,
 };
 
 type Shared<A> = State<Arc<App<A>>>;
@@ -166,9 +168,12 @@ pub(crate) async fn lock<A: Agents>(
     Ok(Json(app.lock(body.action, body.writer).await?))
 }
 
-pub(crate) async fn resize<A: Agents>(State(app): Shared<A>, Body(size): Body<Size>) -> Result<Json<Size>, Failure> {
-    app.call(Request::Resize(size)).await?;
-    Ok(Json(size))
+pub(crate) async fn resize<A: Agents>(
+    State(app): Shared<A>,
+    Body(body): Body<ResizeBody>,
+) -> Result<Json<Size>, Failure> {
+    app.call(Request::Resize { writer: app.writer(body.writer)?, size: body.size }).await?;
+    Ok(Json(body.size))
 }
 
 pub(crate) async fn signal<A: Agents>(

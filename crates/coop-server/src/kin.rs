@@ -1,13 +1,16 @@
 //! Which processes come from ours.
 //!
 //! A sidecar adopts what its child leaves behind (it is a subreaper), so whatever the child has started, however it was
-//! detached, has the sidecar among its ancestors as long as both live. Nothing but the kernel can change that.
+//! detached, has the sidecar among its ancestors as long as both live. Nothing but the kernel can change that. A daemon has
+//! many sidecars, and most of them are not its children any more; so it says which they are.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Whose process is at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,25 +23,50 @@ pub(crate) enum Standing {
     Unseen,
 }
 
+/// Says which processes have agents below them, when that is asked.
+#[derive(Clone)]
+pub(crate) struct Keepers(Arc<dyn Fn() -> Vec<u32> + Send + Sync>);
+
+impl Keepers {
+    /// Returns ours alone.
+    pub(crate) fn own() -> Self {
+        Self(Arc::new(|| vec![std::process::id()]))
+    }
+
+    /// Returns those that are named when it matters.
+    pub(crate) fn named(names: impl Fn() -> Vec<u32> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(names))
+    }
+
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Keepers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keepers")
+    }
+}
+
 /// What is looked at may change meanwhile; then we look again, this often at most.
 const TRIES: usize = 8;
 /// More ancestors than any process has.
 const MOST_ANCESTORS: usize = 1024;
 
 /// Returns where the process with this number belongs.
-pub(crate) fn of_process(pid: u32) -> Standing {
+pub(crate) fn of_process(pid: u32, ours: &[u32]) -> Standing {
     // It lives in a namespace that is not below ours, while whatever the child starts stays below.
     if pid == 0 {
         return Standing::Outside;
     }
-    let ours = std::process::id();
     // One in between may end while we look, and those below it get another parent.
     let mut tries = (0..TRIES).map(|_| ancestry(pid, ours, parent_of));
     tries.find(|standing| *standing != Standing::Unseen).unwrap_or(Standing::Unseen)
 }
 
 /// Returns where the process belongs that has the other end of a TCP connection open.
-pub(crate) fn of_tcp(client: SocketAddr, server: SocketAddr) -> Standing {
+pub(crate) fn of_tcp(client: SocketAddr, server: SocketAddr, ours: &[u32]) -> Standing {
     let inode = match (0..TRIES).find_map(|_| socket_of(client, server)) {
         // Whoever had it open has closed it, and cannot be found any more.
         Some(0) => return Standing::Unseen,
@@ -51,7 +79,7 @@ pub(crate) fn of_tcp(client: SocketAddr, server: SocketAddr) -> Standing {
     let mut known = HashSet::new();
     let mut blind = false;
     for _ in 0..TRIES {
-        let new: Vec<u32> = descendants().into_iter().filter(|pid| known.insert(*pid)).collect();
+        let new: Vec<u32> = descendants(ours).into_iter().filter(|pid| known.insert(*pid)).collect();
         if new.is_empty() {
             let seen = !blind || processes().into_iter().any(|pid| has_open(pid, &socket) == Some(true));
             return if seen { Standing::Outside } else { Standing::Unseen };
@@ -64,18 +92,21 @@ pub(crate) fn of_tcp(client: SocketAddr, server: SocketAddr) -> Standing {
             }
         }
     }
-    Standing::Unseen
+    // More keep coming, as when many agents are started. Then one that is not of them has to be seen with it.
+    let is_outside = |pid: &u32| of_process(*pid, ours) == Standing::Outside;
+    let seen = processes().into_iter().filter(is_outside).any(|pid| has_open(pid, &socket) == Some(true));
+    if seen { Standing::Outside } else { Standing::Unseen }
 }
 
-/// Goes from a process to its parents until it is clear whether `ours` is one of them.
-fn ancestry(pid: u32, ours: u32, parent_of: impl Fn(u32) -> Option<u32>) -> Standing {
-    if pid == ours {
+/// Goes from a process to its parents until it is clear whether one of `ours` is among them.
+fn ancestry(pid: u32, ours: &[u32], parent_of: impl Fn(u32) -> Option<u32>) -> Standing {
+    if ours.contains(&pid) {
         return Standing::Outside;
     }
     let mut at = pid;
     for _ in 0..MOST_ANCESTORS {
         match parent_of(at) {
-            Some(parent) if parent == ours => return Standing::Inside,
+            Some(parent) if ours.contains(&parent) => return Standing::Inside,
             // The first process of all, or one whose parent is in another namespace.
             Some(0 | 1) => return Standing::Outside,
             Some(parent) => at = parent,
@@ -104,14 +135,13 @@ fn processes() -> Vec<u32> {
 }
 
 /// Returns the processes that come from ours.
-fn descendants() -> Vec<u32> {
-    let ours = std::process::id();
+fn descendants(ours: &[u32]) -> Vec<u32> {
     let parents: HashMap<u32, u32> = processes().into_iter().filter_map(|pid| Some((pid, parent_of(pid)?))).collect();
     let is_ours = |pid: &u32| match ancestry(*pid, ours, |pid| parents.get(&pid).copied()) {
         Standing::Inside => true,
         Standing::Outside => false,
         // Its parent came or went while we listed them.
-        Standing::Unseen => of_process(*pid) == Standing::Inside,
+        Standing::Unseen => of_process(*pid, ours) == Standing::Inside,
     };
     parents.keys().copied().filter(is_ours).collect()
 }
@@ -186,41 +216,53 @@ mod tests {
     #[test]
     fn ancestors_decide() {
         let parents = HashMap::from([(10, 1), (20, 10), (30, 20), (40, 30), (50, 10), (60, 0), (70, 99)]);
-        let of = |pid| ancestry(pid, 20, |pid| parents.get(&pid).copied());
+        let of = |pid| ancestry(pid, &[20, 21], |pid| parents.get(&pid).copied());
         assert_eq!([30, 40].map(of), [Standing::Inside; 2]);
         assert_eq!([20, 10, 50, 60].map(of), [Standing::Outside; 4]);
         assert_eq!([70, 80].map(of), [Standing::Unseen; 2]);
         // The first process of a container adopts everything in it.
-        assert_eq!(ancestry(40, 1, |pid| parents.get(&pid).copied()), Standing::Inside);
-        assert_eq!(ancestry(30, 20, |_| Some(30)), Standing::Unseen);
+        assert_eq!(ancestry(40, &[1], |pid| parents.get(&pid).copied()), Standing::Inside);
+        assert_eq!(ancestry(30, &[20], |_| Some(30)), Standing::Unseen);
     }
 
-    /// One test, because the child of another would have a copy of all that is open here until it runs its program.
     #[test]
     fn processes_and_connections_are_told_apart() {
+        let ours = [std::process::id()];
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it runs");
-        assert_eq!(of_process(child.id()), Standing::Inside);
-        assert_eq!(of_process(std::process::id()), Standing::Outside);
-        assert_eq!(of_process(0), Standing::Outside);
-        assert!(descendants().contains(&child.id()));
+        assert_eq!(of_process(child.id(), &ours), Standing::Inside);
+        assert_eq!(of_process(std::process::id(), &ours), Standing::Outside);
+        assert_eq!(of_process(0, &ours), Standing::Outside);
+        assert!(descendants(&ours).contains(&child.id()));
         drop(child.stdin.take());
         child.wait().expect("it is ours");
-        assert_eq!(of_process(child.id()), Standing::Unseen);
+        assert_eq!(of_process(child.id(), &ours), Standing::Unseen);
 
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let client = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
         let (server, _) = listener.accept().expect("it comes");
         let (from, to) = (server.peer_addr().expect("a peer"), server.local_addr().expect("an address"));
-        assert_eq!(of_tcp(from, to), Standing::Outside, "it is our own");
+        // The child of another test may have a copy of it until it runs its program.
+        let becomes = |standing, why| {
+            let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+            while of_tcp(from, to, &ours) != standing {
+                assert!(std::time::Instant::now() < deadline, "{why}");
+                std::thread::yield_now();
+            }
+        };
+        becomes(Standing::Outside, "it is our own");
         let held = Stdio::from(std::os::fd::OwnedFd::from(client.try_clone().expect("a copy")));
         let mut child = Command::new("cat").stdin(held).stdout(Stdio::null()).spawn().expect("it runs");
-        assert_eq!(of_tcp(from, to), Standing::Inside);
+        assert_eq!(of_tcp(from, to, &ours), Standing::Inside);
         child.kill().expect("it runs");
         child.wait().expect("it is ours");
-        assert_eq!(of_tcp(from, to), Standing::Outside);
+        becomes(Standing::Outside, "it is our own again");
         drop(client);
-        assert_eq!(of_tcp(from, to), Standing::Unseen, "it is closed");
-        assert_eq!(of_tcp("192.0.2.7:4000".parse().expect("an address"), to), Standing::Outside, "another machine");
+        becomes(Standing::Unseen, "it is closed");
+        assert_eq!(
+            of_tcp("192.0.2.7:4000".parse().expect("an address"), to, &ours),
+            Standing::Outside,
+            "another machine"
+        );
     }
 
     #[test]

@@ -6,23 +6,31 @@
 mod app;
 mod body;
 mod error;
+pub mod fleet;
 mod follow;
 mod grpc;
 mod guard;
+pub mod hooks;
 mod http;
 mod kin;
+pub mod mcp;
 mod meter;
 mod openapi;
+mod page;
 mod peer;
+mod recording;
 mod routes;
 mod serve;
 pub mod shim;
 mod sse;
 mod wire;
+pub mod workspaces;
 mod ws;
 
 pub use app::Config;
 pub use openapi::document as openapi;
+pub use page::Sessions;
+pub use recording::{Links, Recorded};
 pub use routes::{ROUTES, Route};
 pub use serve::{Listener, Server, Surface};
 

@@ -6,17 +6,16 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::error::mapping;
+use crate::page::{ChangesBody, LoginBody};
 use crate::routes::{ROUTES, Route};
 use crate::wire::{
     AgentBody, AsksBody, Delivered, DumpBody, HealthBody, InputBody, KeysBody, LockBody, LockedBody, NudgeBody,
-    NudgesBody, OutputBody, ScreenBody, SignalBody, StatusBody, StopBody,
+    NudgesBody, OutputBody, ResizeBody, ScreenBody, SignalBody, StatusBody, StopBody,
 };
 
-/// Returns the description.
+/// Returns the description of a sidecar.
 pub fn document() -> Value {
-    let mut settings = SchemaSettings::draft2020_12();
-    settings.definitions_path = "/components/schemas".into();
-    let mut generator = settings.into_generator();
+    let mut generator = generator();
     add::<HealthBody>(&mut generator);
     add::<StatusBody>(&mut generator);
     add::<ScreenBody>(&mut generator);
@@ -25,6 +24,7 @@ pub fn document() -> Value {
     add::<InputBody>(&mut generator);
     add::<KeysBody>(&mut generator);
     add::<LockBody>(&mut generator);
+    add::<ResizeBody>(&mut generator);
     add::<LockedBody>(&mut generator);
     add::<SignalBody>(&mut generator);
     add::<NudgeBody>(&mut generator);
@@ -39,11 +39,25 @@ pub fn document() -> Value {
     add::<StopBody>(&mut generator);
     add::<UsageReport>(&mut generator);
     add::<Written>(&mut generator);
+    add::<ChangesBody>(&mut generator);
+    add::<LoginBody>(&mut generator);
     add::<Answer>(&mut generator);
     add::<Size>(&mut generator);
     add::<Error>(&mut generator);
+    describe(generator, ROUTES, "One agent's terminal and state, see docs/HTTP.md.")
+}
+
+/// Returns what collects the schemas of a description.
+pub(crate) fn generator() -> SchemaGenerator {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.definitions_path = "/components/schemas".into();
+    settings.into_generator()
+}
+
+/// Puts a description together of a table of routes and the schemas they name.
+pub(crate) fn describe(mut generator: SchemaGenerator, routes: &[Route], what: &str) -> Value {
     let mut paths = Map::new();
-    for route in ROUTES {
+    for route in routes {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method.to_ascii_lowercase()] = operation(route);
     }
@@ -51,7 +65,7 @@ pub fn document() -> Value {
         "openapi": "3.1.0",
         "info": {
             "title": "coop",
-            "description": "One agent's terminal and state, see docs/HTTP.md.",
+            "description": what,
             "version": env!("CARGO_PKG_VERSION"),
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
@@ -64,7 +78,7 @@ pub fn document() -> Value {
     })
 }
 
-fn add<T: JsonSchema>(generator: &mut SchemaGenerator) {
+pub(crate) fn add<T: JsonSchema>(generator: &mut SchemaGenerator) {
     generator.subschema_for::<T>();
 }
 
@@ -80,7 +94,7 @@ fn operation(route: &Route) -> Value {
             _ => json!({ "application/json": {} }),
         },
     };
-    if route.path == "/ws" {
+    if route.path.ends_with("/ws") {
         responses.insert("101".into(), json!({ "description": "switched to WebSocket" }));
     } else {
         responses.insert("200".into(), json!({ "description": "done", "content": ok }));

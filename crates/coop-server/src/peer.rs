@@ -10,7 +10,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::OnceCell;
 
 use crate::app::Config;
-use crate::kin::{self, Standing};
+use crate::kin::{self, Keepers, Standing};
 
 /// The other end of a connection.
 #[derive(Debug)]
@@ -19,12 +19,13 @@ pub(crate) struct Peer {
     standing: OnceCell<Standing>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum End {
     Unix,
     Tcp {
         client: SocketAddr,
         server: SocketAddr,
+        keepers: Keepers,
     },
     /// Somebody else has accepted it.
     Brought,
@@ -32,15 +33,18 @@ enum End {
 
 impl Peer {
     /// Looks at once: a process that ends leaves its number to another.
-    pub(crate) fn unix(stream: &UnixStream) -> Self {
+    pub(crate) fn unix(stream: &UnixStream, keepers: &Keepers) -> Self {
         let pid = stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok());
-        Self::known(End::Unix, pid.map_or(Standing::Unseen, kin::of_process))
+        Self::known(End::Unix, pid.map_or(Standing::Unseen, |pid| kin::of_process(pid, &keepers.pids())))
     }
 
     /// Looks when it matters, because that takes a while.
-    pub(crate) fn tcp(stream: &TcpStream) -> Self {
+    pub(crate) fn tcp(stream: &TcpStream, keepers: &Keepers) -> Self {
         match (stream.peer_addr(), stream.local_addr()) {
-            (Ok(client), Ok(server)) => Self { end: End::Tcp { client, server }, standing: OnceCell::new() },
+            (Ok(client), Ok(server)) => {
+                let end = End::Tcp { client, server, keepers: keepers.clone() };
+                Self { end, standing: OnceCell::new() }
+            }
             _ => Self::known(End::Brought, Standing::Unseen),
         }
     }
@@ -61,6 +65,10 @@ impl Peer {
     /// Lets those through who may do more than look. Who cannot be seen may if there is a token: it was asked for
     /// already.
     pub(crate) async fn check_may_steer(&self, config: &Config) -> Result<(), Error> {
+        if let Some(who) = config.steered_by {
+            let why = format!("{who} steers this agent; here it can only be looked at");
+            return Err(Error::new(ErrorCode::Forbidden, why));
+        }
         let why = match self.standing().await {
             Standing::Outside => return Ok(()),
             Standing::Unseen if config.token.is_some() => return Ok(()),
@@ -75,8 +83,9 @@ impl Peer {
 
     async fn standing(&self) -> Standing {
         let look = || async {
-            let End::Tcp { client, server } = self.end else { return Standing::Unseen };
-            tokio::task::spawn_blocking(move || kin::of_tcp(client, server)).await.unwrap_or(Standing::Unseen)
+            let End::Tcp { client, server, keepers } = self.end.clone() else { return Standing::Unseen };
+            let looked = tokio::task::spawn_blocking(move || kin::of_tcp(client, server, &keepers.pids())).await;
+            looked.unwrap_or(Standing::Unseen)
         };
         *self.standing.get_or_init(look).await
     }

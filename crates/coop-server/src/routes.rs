@@ -10,7 +10,7 @@ use coop_api::Agents;
 use crate::app::App;
 use crate::body::MAX_BODY;
 use crate::guard::WS_PATH;
-use crate::{http, sse, ws};
+use crate::{http, page, sse, ws};
 
 /// One route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Route {
     pub query: &'static [(&'static str, &'static str, &'static str)],
 }
 
-const fn route(method: &'static str, path: &'static str, summary: &'static str) -> Route {
+pub(crate) const fn route(method: &'static str, path: &'static str, summary: &'static str) -> Route {
     Route { method, path, summary, request: None, response: None, query: &[] }
 }
 
@@ -86,7 +86,7 @@ pub const ROUTES: &[Route] = &[
         response: Some("LockedBody"),
         ..route("POST", "/api/v1/lock", "Take or give back the write lock")
     },
-    Route { request: Some("Size"), response: Some("Size"), ..route("POST", "/api/v1/resize", "Resize terminal") },
+    Route { request: Some("ResizeBody"), response: Some("Size"), ..route("POST", "/api/v1/resize", "Resize terminal") },
     Route {
         request: Some("SignalBody"),
         response: Some("Delivered"),
@@ -140,6 +140,17 @@ pub const ROUTES: &[Route] = &[
     route("POST", "/api/v1/hooks/{event}", "For the agent's hooks, with their own token; answers with what to print"),
     route("GET", "/api/v1/transcripts/catchup", "The conversation so far, as the agent keeps it (JSON lines)"),
     Route { response: Some("UsageReport"), ..route("GET", "/api/v1/session/usage", "Tokens and cost") },
+    Route {
+        response: Some("ChangesBody"),
+        ..route("GET", "/api/v1/changes", "What has changed in the agent's folder, by git")
+    },
+    route("GET", "/api/v1/recording", "The recording of the terminal (asciicast v3); takes Range"),
+    Route {
+        request: Some("LoginBody"),
+        response: Some("Delivered"),
+        ..route("POST", "/api/v1/login", "For browsers: the token once, for a cookie")
+    },
+    Route { response: Some("Delivered"), ..route("POST", "/api/v1/logout", "Takes the cookie back") },
     route("GET", "/api/v1/openapi.json", "This description"),
     Route { query: WS_QUERY, ..route("GET", WS_PATH, "WebSocket, see docs/WEBSOCKET.md") },
 ];
@@ -174,8 +185,13 @@ pub(crate) fn router<A: Agents>() -> Router<Arc<App<A>>> {
         .route("/api/v1/hooks/{event}", post(http::hook))
         .route("/api/v1/transcripts/catchup", get(http::transcript))
         .route("/api/v1/session/usage", get(http::usage))
+        .route("/api/v1/changes", get(http::changes))
+        .route("/api/v1/recording", get(http::recording))
+        .route("/api/v1/login", post(http::log_in))
+        .route("/api/v1/logout", post(http::log_out))
         .route("/api/v1/openapi.json", get(http::openapi))
         .route(WS_PATH, get(ws::upgrade))
+        .merge(page::router())
         .method_not_allowed_fallback(http::wrong_method)
         .layer(DefaultBodyLimit::max(MAX_BODY))
 }

@@ -21,6 +21,7 @@ use tower::Layer;
 
 use crate::app::{App, Config};
 use crate::guard::guard;
+use crate::kin::Keepers;
 use crate::meter::{Meter, Metered};
 use crate::peer::Peer;
 use crate::{grpc, http, routes};
@@ -79,11 +80,12 @@ pub(crate) struct Connections {
     shutdown: CancellationToken,
     tasks: TaskTracker,
     places: Arc<Semaphore>,
+    keepers: Keepers,
 }
 
 impl Connections {
-    pub(crate) fn new(shutdown: CancellationToken) -> Self {
-        Self { shutdown, tasks: TaskTracker::new(), places: Arc::new(Semaphore::new(most_connections())) }
+    pub(crate) fn new(shutdown: CancellationToken, keepers: Keepers) -> Self {
+        Self { shutdown, tasks: TaskTracker::new(), places: Arc::new(Semaphore::new(most_connections())), keepers }
     }
 
     /// Serves on a listener, in the background, until the shutdown.
@@ -92,7 +94,8 @@ impl Connections {
     }
 
     fn accept_in(&self, listener: Listener, router: Router, places: Arc<Semaphore>) {
-        self.tasks.spawn(accept(listener, router, self.shutdown.clone(), self.tasks.clone(), places));
+        let (shutdown, tasks, keepers) = (self.shutdown.clone(), self.tasks.clone(), self.keepers.clone());
+        self.tasks.spawn(accept(listener, router, shutdown, tasks, places, keepers));
     }
 
     /// Waits until the last client has gone or the time is up.
@@ -109,7 +112,7 @@ impl<A: Agents> Server<A> {
     pub fn new(agents: A, config: Config) -> Self {
         let shutdown = CancellationToken::new();
         let app = Arc::new(App::new(agents, config, shutdown.clone()));
-        Self { app, connections: Connections::new(shutdown) }
+        Self { app, connections: Connections::new(shutdown, Keepers::own()) }
     }
 
     /// Begins to serve on a listener, in the background.
@@ -161,12 +164,13 @@ async fn accept(
     shutdown: CancellationToken,
     tasks: TaskTracker,
     connections: Arc<Semaphore>,
+    keepers: Keepers,
 ) {
     loop {
         let accepted = async {
             // The semaphore is never closed.
             let permit = Arc::clone(&connections).acquire_owned().await.map_err(io::Error::other)?;
-            next(&listener).await.map(|(stream, peer)| (stream, peer, permit))
+            next(&listener, &keepers).await.map(|(stream, peer)| (stream, peer, permit))
         };
         let accepted = tokio::select! {
             () = shutdown.cancelled() => return,
@@ -189,19 +193,19 @@ async fn accept(
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-async fn next(listener: &Listener) -> io::Result<(Box<dyn Stream>, Peer)> {
+async fn next(listener: &Listener, keepers: &Keepers) -> io::Result<(Box<dyn Stream>, Peer)> {
     Ok(match listener {
         Listener::Tcp(listener) => {
             let (stream, _) = listener.accept().await?;
             // Keystrokes are small and must not wait for each other.
             stream.set_nodelay(true)?;
             notice_death(&stream)?;
-            let peer = Peer::tcp(&stream);
+            let peer = Peer::tcp(&stream, keepers);
             (Box::new(stream), peer)
         }
         Listener::Unix(listener) => {
             let (stream, _) = listener.accept().await?;
-            let peer = Peer::unix(&stream);
+            let peer = Peer::unix(&stream, keepers);
             (Box::new(stream), peer)
         }
     })
@@ -294,7 +298,7 @@ mod tests {
         assert_eq!(&answer, b"HTTP/1.1 101");
         // The next is served once the first is sent away because it brings no token.
         let mut next = TcpStream::connect(address).await.expect("it listens");
-        next.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.expect("it is open");
+        next.write_all(b"GET /api/v1/health HTTP/1.1\r\nhost: localhost\r\n\r\n").await.expect("it is open");
         next.read_exact(&mut answer).await.expect("an answer");
         assert_eq!(&answer, b"HTTP/1.1 401");
         assert!(begin.elapsed() >= Duration::from_secs(10), "after {:?}", begin.elapsed());

@@ -16,7 +16,9 @@ use coop_api::Error;
 pub(crate) use self::agent::{AgentBody, NudgeBody, NudgesBody, StopBody};
 pub(crate) use self::ask::{AsksBody, PromptBody};
 pub(crate) use self::client_message::ClientMessage;
-pub(crate) use self::input::{Delivered, InputBody, KeysBody, LockBody, LockedBody, Nothing, SignalBody, typed};
+pub(crate) use self::input::{
+    Delivered, InputBody, KeysBody, LockBody, LockedBody, Nothing, ResizeBody, SignalBody, typed,
+};
 pub(crate) use self::process::{HealthBody, StatusBody};
 pub(crate) use self::screen::{DumpBody, Format, Gap, OutputBody, ScreenBody, ansi_lines, text_lines};
 pub(crate) use self::server_message::{ServerMessage, Spelling, event_message, log_message, tool};

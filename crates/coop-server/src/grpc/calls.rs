@@ -71,7 +71,8 @@ impl<A: Agents> Coop for Service<A> {
     async fn resize(&self, request: Request<ResizeRequest>) -> Answer<ResizeResponse> {
         let request = request.into_inner();
         let size = terminal::size(&request).map_err(status)?;
-        self.done(Ask::Resize(size), ResizeResponse { cols: request.cols, rows: request.rows }).await
+        let writer = self.0.writer(request.writer).map_err(status)?;
+        self.done(Ask::Resize { writer, size }, ResizeResponse { cols: request.cols, rows: request.rows }).await
     }
 
     async fn send_signal(&self, request: Request<SendSignalRequest>) -> Answer<SendSignalResponse> {

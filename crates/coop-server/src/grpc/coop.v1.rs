@@ -213,6 +213,8 @@ pub struct ResizeRequest {
     pub cols: i32,
     #[prost(int32, tag = "2")]
     pub rows: i32,
+    #[prost(uint64, optional, tag = "3")]
+    pub writer: ::core::option::Option<u64>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ResizeResponse {

@@ -14,8 +14,7 @@ use crate::guard::hook_token;
 use crate::wire::{AgentBody, AsksBody, Delivered, Nothing, NudgeBody, NudgesBody, StopBody};
 
 pub(crate) async fn agent_state<A: Agents>(State(app): Shared<A>) -> Result<Json<AgentBody>, Failure> {
-    let report = app.agent_state().await?;
-    Ok(Json(report.into()))
+    Ok(Json(app.agent_body().await?))
 }
 
 pub(crate) async fn explain<A: Agents>(State(app): Shared<A>) -> Result<Json<Explanation>, Failure> {

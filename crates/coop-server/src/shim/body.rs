@@ -48,6 +48,17 @@ impl Invalid {
         })
     }
 
+    /// Returns what is wrong and where, in one sentence.
+    pub(crate) fn sentence(&self) -> String {
+        let part = |part: &Value| part.as_str().map_or_else(|| part.to_string(), str::to_owned);
+        let at = self.at.iter().map(part).collect::<Vec<_>>().join(".");
+        match (self.kind, at.is_empty()) {
+            ("missing", _) => format!("{at} is missing"),
+            (_, true) => self.message.clone(),
+            (_, false) => format!("{at}: {}", self.message),
+        }
+    }
+
     fn unread(error: &BytesRejection) -> Response {
         if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
             return too_large();

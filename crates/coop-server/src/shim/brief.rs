@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::body::Invalid;
+use super::promise;
 use super::types::AgentBrief;
 
 /// A brief with all its keys, also those that we do not know.
@@ -18,6 +19,7 @@ impl Brief {
         if typed.agent_id.is_empty() {
             return Err(Invalid::at(&["agentId"], "must not be empty", Value::from("")));
         }
+        promise::check(&typed)?;
         Ok(Self { raw, typed })
     }
 
@@ -45,6 +47,11 @@ impl Brief {
 
     pub(crate) fn max_turns(&self) -> Option<u32> {
         Some(self.typed.session_policy.as_ref()?.max_turns?.get())
+    }
+
+    /// Tells whether the agent may hand parts of its task to others.
+    pub(crate) fn may_delegate(&self) -> bool {
+        self.typed.delegation_policy.as_ref().is_none_or(|policy| policy.can_spawn_subagents && policy.max_depth > 0)
     }
 
     /// Returns what tells one assignment from another.

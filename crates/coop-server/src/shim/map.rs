@@ -1,15 +1,16 @@
 //! What happens to the agent, in the protocol's words. Pure: events go in, bodies come out.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+mod tools;
 
-use coop_api::{Artifact, Ask, Event, EventBody, FaultKind, FaultReport, Role, ToolUse, Turn, TurnOutcome, Usage};
-use serde_json::{Map, Value};
+use std::collections::{BTreeMap, HashSet};
+
+use coop_api::{Artifact, Event, EventBody, FaultKind, FaultReport, Role, Turn, TurnOutcome, Usage};
 use uuid::Uuid;
 
+use self::tools::Used;
 use super::prompt::cut;
 use super::types::{
-    ArtifactEvent, ArtifactKind, ArtifactStatus, Body, Category, Delegation, DelegationAction, Outcome, Phase,
-    Provenance, Severity, ToolCall,
+    ArtifactEvent, ArtifactKind, ArtifactStatus, Body, Category, DelegationAction, Outcome, Provenance, Severity,
 };
 
 /// How long a text in an event is, in characters.
@@ -22,7 +23,8 @@ const QUALITY: f64 = 0.5;
 pub(crate) struct Mapper {
     agent_id: String,
     workstream: String,
-    tools: HashMap<String, Used>,
+    /// The uses of tools that have begun, the oldest first, by the agent's names for them.
+    tools: Vec<(String, Used)>,
     /// The artifacts by their paths, with when they were first written.
     artifacts: BTreeMap<String, (String, String)>,
     children: HashSet<String>,
@@ -30,19 +32,6 @@ pub(crate) struct Mapper {
     usage: Option<Usage>,
     last_words: Option<String>,
     last_fault: Option<String>,
-}
-
-/// A use of a tool that has begun.
-#[derive(Debug)]
-struct Used {
-    id: String,
-    tool: String,
-    input: Option<Value>,
-    is_child: bool,
-    /// When it began, or was allowed to, in milliseconds.
-    since: Option<u64>,
-    is_running: bool,
-    is_denied: bool,
 }
 
 /// How a turn ended, for the end of the run.
@@ -57,7 +46,7 @@ impl Mapper {
         Self {
             agent_id: agent_id.to_owned(),
             workstream: workstream.to_owned(),
-            tools: HashMap::new(),
+            tools: Vec::new(),
             artifacts: BTreeMap::new(),
             children: HashSet::new(),
             turns: 0,
@@ -102,26 +91,6 @@ impl Mapper {
             | EventBody::Delivery(_)
             | EventBody::Lifecycle(_) => vec![],
         }
-    }
-
-    /// Takes in that the agent may use a tool that it asked about, or may not.
-    pub(crate) fn decided(&mut self, ask: &Ask, allows: bool, ts: &str) -> Option<Body> {
-        let open = self.tools.values_mut().filter(|used| !used.is_running && !used.is_denied);
-        let (same, others): (Vec<_>, Vec<_>) =
-            open.filter(|used| ask.tool.as_deref() == Some(&used.tool)).partition(|used| used.input == ask.input);
-        let used = same.into_iter().chain(others).next()?;
-        used.is_denied = !allows;
-        if !allows {
-            return None;
-        }
-        used.since = millis(ts);
-        used.is_running = true;
-        Some(running(used))
-    }
-
-    /// Tells whether a tool is at work that nobody is asked about.
-    pub(crate) fn is_at_work(&self) -> bool {
-        self.tools.values().any(|used| used.is_running)
     }
 
     /// Returns what the run came to, given how its last turn ended.
@@ -171,81 +140,6 @@ impl Mapper {
                 bodies
             }
         }
-    }
-
-    fn tool(&mut self, used: &ToolUse, ts: &str) -> Vec<Body> {
-        let mut bodies: Vec<_> = self.child(used.subagent.as_deref()).into_iter().collect();
-        let at = millis(ts);
-        match used.phase {
-            coop_api::ToolPhase::Requested => {
-                let begun = Used {
-                    id: Uuid::new_v4().to_string(),
-                    tool: used.tool.clone(),
-                    input: used.input.clone(),
-                    is_child: used.subagent.is_some(),
-                    since: at,
-                    is_running: false,
-                    is_denied: false,
-                };
-                let input = used.input.as_ref().map(object);
-                bodies.push(Body::ToolCall(ToolCall { input, ..call(&begun, Phase::Requested) }));
-                bodies.extend(progress(used));
-                self.tools.insert(used.id.clone(), begun);
-            }
-            coop_api::ToolPhase::Running => {
-                if let Some(begun) = self.tools.get_mut(&used.id).filter(|begun| !begun.is_running) {
-                    begun.is_running = true;
-                    bodies.push(running(begun));
-                }
-            }
-            coop_api::ToolPhase::Completed | coop_api::ToolPhase::Failed => {
-                let unknown = || Used {
-                    id: Uuid::new_v4().to_string(),
-                    tool: used.tool.clone(),
-                    input: None,
-                    is_child: used.subagent.is_some(),
-                    since: None,
-                    is_running: true,
-                    is_denied: false,
-                };
-                let begun = self.tools.remove(&used.id).unwrap_or_else(unknown);
-                // It ran, and nothing told when it began to.
-                if !begun.is_running && !begun.is_denied {
-                    bodies.push(running(&begun));
-                }
-                let is_done = used.phase == coop_api::ToolPhase::Completed;
-                let took = used.duration_ms.or_else(|| Some(at?.saturating_sub(begun.since?)));
-                bodies.push(Body::ToolCall(ToolCall {
-                    output: used.output.clone().filter(|output| !output.is_null()),
-                    duration_ms: took,
-                    ..call(&begun, if is_done { Phase::Completed } else { Phase::Failed })
-                }));
-                // A sub-agent is done when the tool is that began it.
-                if !begun.is_child && is_delegating(&begun.tool) {
-                    let gone: Vec<_> = self.children.drain().collect();
-                    bodies.extend(gone.iter().map(|child| self.delegation(DelegationAction::Returned, child)));
-                }
-            }
-        }
-        bodies
-    }
-
-    /// Tells of a sub-agent when it is first heard of.
-    fn child(&mut self, child: Option<&str>) -> Option<Body> {
-        let child = child?;
-        let is_new = self.children.insert(child.to_owned());
-        is_new.then(|| self.delegation(DelegationAction::Spawned, child))
-    }
-
-    fn delegation(&self, action: DelegationAction, child: &str) -> Body {
-        Body::Delegation(Delegation {
-            action,
-            child_agent_id: child.to_owned(),
-            child_role: "subagent".to_owned(),
-            reason: "the agent handed a part of its task to a sub-agent".to_owned(),
-            delegation_depth: 1,
-            root_agent_id: self.agent_id.clone(),
-        })
     }
 
     fn artifact(&mut self, artifact: &Artifact, ts: &str) -> Body {
@@ -304,45 +198,6 @@ fn fault(report: &FaultReport) -> Body {
     }
 }
 
-fn call(used: &Used, phase: Phase) -> ToolCall {
-    ToolCall {
-        tool_call_id: used.id.clone(),
-        tool_name: used.tool.clone(),
-        phase,
-        approved: !used.is_denied,
-        input: None,
-        output: None,
-        duration_ms: None,
-    }
-}
-
-fn running(used: &Used) -> Body {
-    Body::ToolCall(call(used, Phase::Running))
-}
-
-/// Tells how far a list of things to do is.
-fn progress(used: &ToolUse) -> Option<Body> {
-    let input = used.input.as_ref()?;
-    let items = input["todos"].as_array().or_else(|| input["plan"].as_array())?;
-    let done = items.iter().filter(|item| item["status"] == "completed").count();
-    Some(Body::Progress {
-        operation_id: "todo".to_owned(),
-        description: format!("Todo: {done}/{} completed", items.len()),
-        progress_pct: (!items.is_empty()).then(|| (done * 100 / items.len()) as f64),
-    })
-}
-
-fn is_delegating(tool: &str) -> bool {
-    matches!(tool, "Task" | "Agent" | "task")
-}
-
-fn object(input: &Value) -> Map<String, Value> {
-    match input {
-        Value::Object(input) => input.clone(),
-        other => Map::from_iter([("input".to_owned(), other.clone())]),
-    }
-}
-
 fn kind(name: &str) -> ArtifactKind {
     match name {
         "code" => ArtifactKind::Code,
@@ -365,11 +220,6 @@ fn mime(path: &str) -> &'static str {
         | "cfg" | "sh" | "css" => "text/plain",
         _ => "application/octet-stream",
     }
-}
-
-fn millis(ts: &str) -> Option<u64> {
-    let since = humantime::parse_rfc3339(ts).ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-    u64::try_from(since.as_millis()).ok()
 }
 
 #[cfg(test)]

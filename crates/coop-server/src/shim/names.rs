@@ -1,7 +1,7 @@
 //! The names of tools. Backends have Claude Code's, each agent has its own, and they mean the same.
 
 /// Returns what a tool does, by Claude Code's names in small letters; some tools are several of those.
-fn means(tool: &str) -> Vec<String> {
+pub(crate) fn means(tool: &str) -> Vec<String> {
     let name = tool.to_ascii_lowercase();
     let known: &[&str] = match name.as_str() {
         "bash" | "shell" | "execute" | "exec_command" | "command_execution" | "local_shell" | "run_shell_command" => {

@@ -101,21 +101,23 @@ fn command(input: Option<&Value>) -> Option<String> {
         // A list of words is not for a shell, but the words may be.
         Value::Array(words) => {
             let words = words.iter().map(|word| word.as_str().unwrap_or("$"));
-            Some(words.map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect::<Vec<_>>().join(" "))
+            Some(words.map(coop_shell::quoted).collect::<Vec<_>>().join(" "))
         }
         _ => Some("$".to_owned()),
     }
 }
 
 fn by_name(tool: &str) -> Does {
-    match tool.to_ascii_lowercase().as_str() {
-        "read" | "glob" | "grep" | "ls" | "list" | "search" | "think" | "notebookread" | "todoread" | "todowrite"
-        | "read_file" | "list_directory" => Does::Looks,
-        // Without its command nobody can tell.
-        "bash" | "shell" | "execute" | "exec_command" | "command_execution" | "run_shell_command" | "delete" => {
-            Does::Destroys
-        }
-        _ => Does::Changes,
+    const LOOKING: [&str; 10] =
+        ["read", "glob", "grep", "ls", "list", "think", "notebookread", "todoread", "todowrite", "list_directory"];
+    const CHANGING: [&str; 7] = ["edit", "write", "notebookedit", "webfetch", "websearch", "google_web_search", "task"];
+    let means = names::means(tool);
+    let all = |known: &[&str]| means.iter().all(|name| known.contains(&name.as_str()));
+    match () {
+        () if all(&LOOKING) => Does::Looks,
+        () if all(&[&LOOKING[..], &CHANGING].concat()) => Does::Changes,
+        // A shell without its command, a wider sandbox, somebody's own tools: nobody can tell.
+        () => Does::Destroys,
     }
 }
 
@@ -145,6 +147,11 @@ mod tests {
             ("Bash", json!({ "command": "ls; rm -rf x" }), [Escalated, Escalated, Escalated]),
             ("exec_command", json!({ "cmd": "ls && rm x" }), [Escalated, Escalated, Escalated]),
             ("shell", json!({ "command": ["bash", "-lc", "rm x"] }), [Escalated, Escalated, Escalated]),
+            ("request_permissions", json!({}), [Escalated, Escalated, Escalated]),
+            ("mcp__prod__drop_table", json!({}), [Escalated, Escalated, Escalated]),
+            ("local_shell", json!({}), [Escalated, Escalated, Escalated]),
+            ("", json!({}), [Escalated, Escalated, Escalated]),
+            ("write_file", json!({}), [Escalated, Escalated, Allowed]),
             ("Bash", json!({}), [Escalated, Escalated, Escalated]),
         ];
         for (tool, input, expected) in cases {

@@ -10,15 +10,32 @@ const MOST: usize = 8000;
 /// What an agent is told that goes on where it stopped.
 pub(crate) const GO_ON: &str = "Go on with your task where you left off.";
 
+/// Returns how many characters of a brief are too many to be told, if there are.
+pub(crate) fn lost(brief: &AgentBrief) -> Option<usize> {
+    let longer = blocks(brief).join("\n").chars().count().checked_sub(MOST)?;
+    (longer > 0).then_some(longer + 3)
+}
+
 /// Returns the brief as text.
 pub(crate) fn of_brief(brief: &AgentBrief) -> String {
-    capped(&blocks(brief).join("\n"))
+    with_schema(capped(&blocks(brief).join("\n")), brief)
 }
 
 /// Returns the brief as text for an agent that has done another one before.
 pub(crate) fn of_next_brief(brief: &AgentBrief) -> String {
     let opening = ["Your last assignment is done. This is the next one.".to_owned(), String::new()];
-    capped(&[opening.to_vec(), blocks(brief)].concat().join("\n"))
+    with_schema(capped(&[opening.to_vec(), blocks(brief)].concat().join("\n")), brief)
+}
+
+/// Adds what the last message is to look like; half of a schema would say something else.
+fn with_schema(text: String, brief: &AgentBrief) -> String {
+    match &brief.output_schema {
+        Some(schema) if !schema.is_empty() => {
+            let schema = serde_json::Value::Object(schema.clone());
+            format!("{text}\n\n## Output\nYour last message is JSON and nothing else, by this JSON Schema: {schema}")
+        }
+        _ => text,
+    }
 }
 
 fn blocks(brief: &AgentBrief) -> Vec<String> {
@@ -65,14 +82,17 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(3)).chain("...".chars()).collect()
 }
 
-/// Returns what an agent is told of changes to its brief.
-pub(crate) fn of_changes(changes: &Map<String, Value>) -> String {
-    let lines = changes.iter().map(|(key, value)| match value {
+/// The keys of a brief that an agent is told. The others are for us, and there are secrets among them.
+const TOLD: [&str; 6] = ["role", "description", "workstream", "constraints", "projectBrief", "outputSchema"];
+
+/// Returns what an agent is told of changes to its brief, if they are about it.
+pub(crate) fn of_changes(changes: &Map<String, Value>) -> Option<String> {
+    let lines = changes.iter().filter(|(key, _)| TOLD.contains(&key.as_str())).map(|(key, value)| match value {
         Value::String(text) => format!("- {key}: {text}"),
         other => format!("- {key}: {other}"),
     });
     let lines: Vec<_> = lines.collect();
-    format!("Your brief has changed. From now on:\n{}", lines.join("\n"))
+    (!lines.is_empty()).then(|| format!("Your brief has changed. From now on:\n{}", lines.join("\n")))
 }
 
 /// Returns what an agent is told of something it is to know.
@@ -140,6 +160,16 @@ mod tests {
         let brief = brief(|brief| brief["projectBrief"]["goals"] = json!([]));
         let text = of_brief(&brief);
         assert!(text.ends_with("## Project\nDemo: d"), "{text}");
+    }
+
+    #[test]
+    fn of_changes_only_what_is_for_the_agent_is_told() {
+        let changes = json!({ "description": "other", "mcpServers": [{ "env": { "TOKEN": "secret" } }],
+                              "secretRefs": ["secret"], "agentId": "b", "controlMode": "ecosystem" });
+        let Value::Object(changes) = changes else { unreachable!() };
+        assert_eq!(of_changes(&changes).as_deref(), Some("Your brief has changed. From now on:\n- description: other"));
+        let quiet = changes.into_iter().filter(|(key, _)| key != "description").collect();
+        assert_eq!(of_changes(&quiet), None);
     }
 
     #[test]

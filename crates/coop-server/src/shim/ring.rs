@@ -30,6 +30,15 @@ struct Inner {
     sent: u64,
 }
 
+/// What a reader is to have next.
+pub(crate) struct Page {
+    pub(crate) frames: Vec<Utf8Bytes>,
+    /// The cursor after it.
+    pub(crate) end: u64,
+    /// How many came before it that are kept no longer.
+    pub(crate) missed: u64,
+}
+
 /// One run, for those who tell of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunId(pub(crate) String);
@@ -109,13 +118,15 @@ impl Journal {
         self.count.subscribe()
     }
 
-    /// Returns what is kept beyond a cursor, and the cursor after it.
-    pub(crate) fn after(&self, cursor: u64) -> (Vec<Utf8Bytes>, u64) {
+    /// Returns what is kept beyond a cursor. A new reader has none.
+    pub(crate) fn after(&self, cursor: Option<u64>) -> Page {
         let inner = self.lock();
         let count = *self.count.borrow();
         let first = count - inner.frames.len() as u64;
-        let skip = cursor.saturating_sub(first).min(inner.frames.len() as u64) as usize;
-        (inner.frames.iter().skip(skip).cloned().collect(), count)
+        let from = cursor.unwrap_or(first);
+        let skip = from.saturating_sub(first).min(inner.frames.len() as u64) as usize;
+        let frames = inner.frames.iter().skip(skip).cloned().collect();
+        Page { frames, end: count, missed: first.saturating_sub(from) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -169,14 +180,17 @@ mod tests {
         let journal = Journal::new();
         let run = journal.begin();
         (0..1500).for_each(|number| journal.tell(&run, "a", status(&number.to_string())));
-        let (late, end) = journal.after(0);
+        let Page { frames: late, end, .. } = journal.after(None);
         assert_eq!(sequences(&late), (501..=1500).collect::<Vec<_>>());
         assert_eq!((end, journal.unsent()), (1500, 1000));
         journal.tell(&run, "a", status("more"));
-        assert_eq!(sequences(&journal.after(end).0), [1501]);
-        assert_eq!(sequences(&journal.after(1498).0), [1499, 1500, 1501]);
+        assert_eq!(sequences(&journal.after(Some(end)).frames), [1501]);
+        assert_eq!(sequences(&journal.after(Some(1498)).frames), [1499, 1500, 1501]);
         journal.sent(1501);
-        assert_eq!((journal.unsent(), journal.after(1501).0.len()), (0, 0));
+        // One that has had some and is too far behind is told so.
+        let behind = |cursor| journal.after(cursor).missed;
+        assert_eq!([behind(None), behind(Some(501)), behind(Some(400))], [0, 0, 101]);
+        assert_eq!((journal.unsent(), journal.after(Some(1501)).frames.len()), (0, 0));
     }
 
     #[test]
@@ -197,7 +211,7 @@ mod tests {
         let second = journal.begin();
         journal.tell(&first, "a", status("very late"));
         journal.tell(&second, "a", status("one"));
-        assert_eq!(sequences(&journal.after(0).0), [1, 2, 1]);
+        assert_eq!(sequences(&journal.after(None).frames), [1, 2, 1]);
         assert!(first != second && journal.sequence(&second) == 1 && journal.sequence(&first) == 0);
     }
 }

@@ -16,12 +16,14 @@ use super::brief::Brief;
 use super::decisions::Refused;
 use super::host::Host;
 use super::live::{GRACE, NotResolved};
+use super::queue::Full;
 use super::types::{
     AgentHandle, CheckpointRequest, ContextInjection, KillRequest, KillResponse, ResolveRequest, SandboxHealthResponse,
     SerializedAgentState, SerializedBy,
 };
 use super::{Shim, ws};
 use crate::guard::{check_source, check_token};
+use crate::page::Visitor;
 use crate::peer::Peer;
 
 /// Why a request was not done.
@@ -59,6 +61,12 @@ impl From<Invalid> for Failure {
     }
 }
 
+impl From<Full> for Failure {
+    fn from(full: Full) -> Self {
+        Self::Refused(full.to_string())
+    }
+}
+
 type Answer<T> = Result<Json<T>, Failure>;
 type App<H> = State<Arc<Shim<H>>>;
 
@@ -91,8 +99,8 @@ pub(crate) fn router<H: Host>(shim: &Arc<Shim<H>>) -> Router {
 async fn guard<H: Host>(State(shim): App<H>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Arc<Peer>>().cloned();
     let config = &shim.config.server;
-    let checked = check_source(request.uri(), request.headers(), config)
-        .and_then(|()| check_token(request.uri(), request.headers(), config));
+    let visitor = Visitor { method: request.method(), uri: request.uri(), headers: request.headers() };
+    let checked = check_source(visitor.uri, visitor.headers, config).and_then(|()| check_token(&visitor, config));
     let looks = matches!(*request.method(), Method::GET | Method::HEAD);
     let checked = match (checked, peer) {
         (Ok(()), Some(peer)) if !looks => peer.check_may_steer(config).await,
@@ -106,7 +114,7 @@ async fn guard<H: Host>(State(shim): App<H>, request: Request, next: Next) -> Re
 }
 
 async fn health<H: Host>(State(shim): App<H>) -> Json<SandboxHealthResponse> {
-    Json(shim.health().await)
+    Json(shim.health())
 }
 
 async fn spawn<H: Host>(State(shim): App<H>, Body(body): Body) -> Answer<AgentHandle> {
@@ -165,7 +173,7 @@ async fn checkpoint<H: Host>(State(shim): App<H>, Body(body): Body) -> Answer<Se
 
 async fn inject_context<H: Host>(State(shim): App<H>, Body(body): Body) -> Answer<Value> {
     let context: ContextInjection = Invalid::read(&Value::Object(body))?;
-    shim.inject(context);
+    shim.inject(context)?;
     Ok(Json(json!({ "status": "accepted" })))
 }
 
@@ -173,8 +181,8 @@ async fn inject_context<H: Host>(State(shim): App<H>, Body(body): Body) -> Answe
 async fn update_brief<H: Host>(State(shim): App<H>, Body(mut body): Body) -> Answer<Value> {
     let changes = match body.remove("changes") {
         Some(Value::Object(changes)) => changes,
-        other => {
-            body.extend(other.map(|other| ("changes".to_owned(), other)));
+        Some(other) => return Err(Invalid::at(&["changes"], "Input should be an object", other).into()),
+        None => {
             body.remove("handle");
             body
         }

@@ -7,7 +7,7 @@ use axum::Extension;
 use axum::Json;
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::{SinkExt, StreamExt};
@@ -20,6 +20,8 @@ use crate::serve::Place;
 
 /// A client that takes nothing for so long is cut off; when it is back it gets what is kept.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// It takes events too slowly: what it has not had is kept no longer.
+const TOO_SLOW: u16 = 4008;
 /// Clients have nothing to say.
 const READ_BUFFER: usize = 4 * 1024;
 
@@ -45,21 +47,36 @@ pub(crate) async fn upgrade<H: Host>(
 async fn serve<H: Host>(shim: &Shim<H>, socket: WebSocket) {
     let (mut sink, mut stream) = socket.split();
     let mut pulse = shim.journal.pulse();
-    let mut cursor = 0;
+    let mut cursor = None;
     let writer = async {
         loop {
+            let is_last = shim.shutdown.is_cancelled();
             pulse.borrow_and_update();
-            let (frames, end) = shim.journal.after(cursor);
-            for frame in frames {
+            let page = shim.journal.after(cursor);
+            if page.missed > 0 {
+                let reason = format!("{} events came faster than they were taken; connect again", page.missed);
+                let close = CloseFrame { code: TOO_SLOW, reason: reason.into() };
+                // It may not take this either.
+                let _ = timeout(PATIENCE, sink.send(Message::Close(Some(close)))).await;
+                return;
+            }
+            for frame in page.frames {
                 match timeout(PATIENCE, sink.send(Message::Text(frame))).await {
                     Ok(Ok(())) => {}
                     Ok(Err(_)) | Err(_) => return,
                 }
             }
-            cursor = end;
-            shim.journal.sent(end);
-            if pulse.changed().await.is_err() {
+            cursor = Some(page.end);
+            shim.journal.sent(page.end);
+            if is_last {
+                let close = CloseFrame { code: close_code::AWAY, reason: "the shim ends".into() };
+                let _ = timeout(PATIENCE, sink.send(Message::Close(Some(close)))).await;
                 return;
+            }
+            tokio::select! {
+                // Itself a part of the shim, it does not go before it.
+                _ = pulse.changed() => {}
+                () = shim.shutdown.cancelled() => {}
             }
         }
     };
@@ -68,6 +85,5 @@ async fn serve<H: Host>(shim: &Shim<H>, socket: WebSocket) {
     tokio::select! {
         () = writer => {}
         () = reader => {}
-        () = shim.shutdown.cancelled() => {}
     }
 }

@@ -69,6 +69,9 @@ pub(crate) struct AgentBody {
     /// When the state began, RFC 3339.
     since: String,
     screen_seq: Seq,
+    /// The number of the newest event, if events can be followed: whoever has it knows all that this state rests on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event_seq: Option<Seq>,
     /// Which kind of evidence the state rests on.
     detection_tier: &'static str,
     evidence: Evidence,
@@ -89,8 +92,8 @@ pub(crate) struct AgentBody {
     quiet_secs: f32,
 }
 
-impl From<AgentReport> for AgentBody {
-    fn from(report: AgentReport) -> Self {
+impl AgentBody {
+    pub(crate) fn new(report: AgentReport, event_seq: Option<Seq>) -> Self {
         Self {
             agent: report.agent,
             state: report.state.as_str(),
@@ -99,6 +102,7 @@ impl From<AgentReport> for AgentBody {
             since_seq: report.since_seq,
             since: report.since,
             screen_seq: report.screen_seq,
+            event_seq,
             detection_tier: report.evidence.source.as_str(),
             evidence: report.evidence,
             idle_grace_remaining_secs: report.idle_grace_remaining.map(|left| left.as_secs_f32()),

@@ -1,6 +1,6 @@
 //! What is typed, and what is done to the child.
 
-use coop_api::{Input, LockAction};
+use coop_api::{Input, LockAction, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +36,15 @@ pub(crate) struct KeysBody {
     /// Key names, such as `Enter`, `Ctrl-C` or `F5`.
     pub(crate) keys: Vec<String>,
     /// Who types, as `/api/v1/lock` named them.
+    pub(crate) writer: Option<u64>,
+}
+
+/// What else is in it is ignored.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct ResizeBody {
+    #[serde(flatten)]
+    pub(crate) size: Size,
+    /// Who asks, as `/api/v1/lock` named them.
     pub(crate) writer: Option<u64>,
 }
 

@@ -14,6 +14,8 @@ pub(crate) struct HealthBody {
     ws_clients: usize,
     /// coop's own version.
     version: &'static str,
+    /// The version of what it says; who knows only an earlier one should not steer it.
+    protocol: u32,
 }
 
 impl HealthBody {
@@ -26,6 +28,7 @@ impl HealthBody {
             terminal: health.size,
             ws_clients,
             version: env!("CARGO_PKG_VERSION"),
+            protocol: coop_api::PROTOCOL,
         }
     }
 }

@@ -13,32 +13,35 @@ use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
-use axum::http::{HeaderMap, Uri};
+use axum::http::{HeaderMap, Method, Uri};
 use axum::response::Response;
 use coop_api::{Agents, Error, ErrorCode, LockAction, Request};
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
-use crate::app::App;
+use crate::app::{App, Config};
 use crate::body::{MAX_BODY, Params};
 use crate::error::{Failure, mapping};
 use crate::follow::Follower;
 use crate::guard::{check_token, given_token};
 use crate::meter::Meter;
+use crate::page::Visitor;
 use crate::peer::Peer;
 use crate::serve::Place;
 use crate::wire::ClientMessage;
 
-pub(crate) use self::message::Subscription;
+pub(crate) use self::message::{Subscription, text};
+pub(crate) use self::writer::{GOING_AWAY, SEND_LIMIT, say_goodbye};
 
 /// How long a client may take to bring its token.
-const AUTH_LIMIT: Duration = Duration::from_secs(10);
+const AUTH_LIMIT: Duration = Duration::from_secs(30);
 /// What a client may send before it is let in: a token, and a frame around it.
-const BEFORE_AUTH: u64 = 16 * 1024;
+pub(crate) const BEFORE_AUTH: u64 = 16 * 1024;
 /// Clients send little, and this much is kept, and cleared, for each of them.
-const READ_BUFFER: usize = 4 * 1024;
-/// How long a client may take to answer our close.
+pub(crate) const READ_BUFFER: usize = 4 * 1024;
+/// How long a client may take for our close, and to answer it.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 /// The close code for what is refused.
 const POLICY: u16 = 1008;
@@ -55,11 +58,7 @@ pub(crate) async fn upgrade<A: Agents>(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Failure> {
     let upgrade = upgrade.map_err(|error| Error::bad_request(format!("this is a WebSocket: {}", error.body_text())))?;
-    let pass = match (check_token(&uri, &headers, &app.config), given_token(&uri, &headers)) {
-        (Ok(()), _) => Pass::Given,
-        (Err(_), None) => Pass::Awaited,
-        (Err(error), Some(_)) => Pass::Refused(error),
-    };
+    let pass = Pass::of(&uri, &headers, &app.config);
     let meter = place.as_ref().map(|Extension(place)| Arc::clone(&place.meter));
     if let (Pass::Awaited, Some(meter)) = (&pass, &meter) {
         meter.allow(BEFORE_AUTH);
@@ -71,10 +70,22 @@ pub(crate) async fn upgrade<A: Agents>(
     }))
 }
 
-enum Pass {
+/// Whether a client may come in.
+pub(crate) enum Pass {
     Given,
     Awaited,
     Refused(Error),
+}
+
+impl Pass {
+    pub(crate) fn of(uri: &Uri, headers: &HeaderMap, config: &Config) -> Self {
+        let visitor = Visitor { method: &Method::GET, uri, headers };
+        match (check_token(&visitor, config), given_token(uri, headers)) {
+            (Ok(()), _) => Self::Given,
+            (Err(_), None) => Self::Awaited,
+            (Err(error), Some(_)) => Self::Refused(error),
+        }
+    }
 }
 
 async fn serve<A: Agents>(
@@ -88,7 +99,7 @@ async fn serve<A: Agents>(
     let verdict = match pass {
         Pass::Given => Ok(()),
         Pass::Awaited => tokio::select! {
-            verdict = await_token(&app, &mut socket) => verdict,
+            verdict = await_token(&app.config, &mut socket) => verdict,
             () = app.shutdown.cancelled() => return,
         },
         Pass::Refused(error) => Err(error),
@@ -111,17 +122,32 @@ async fn serve<A: Agents>(
         () = reader => {}
         // A socket closed with something unread in it takes back what the client has not read yet. So the client gets
         // the time to close its side.
-        () = writer => drop(timeout(CLOSE_LIMIT, async { while let Some(Ok(_)) = stream.next().await {} }).await),
+        () = writer => patiently(&app.shutdown, async { while let Some(Ok(_)) = stream.next().await {} }).await,
     }
     app.ws_clients.fetch_sub(1, Ordering::Relaxed);
     // Whoever is gone holds nothing.
     let _ = app.call(Request::Lock { writer: writer_id, action: LockAction::Release }).await;
 }
 
+/// Gives a client that is to go a little time; when the server ends, as much as whoever ends it gives all of them: one that is
+/// behind has everything to read before it comes to the close.
+pub(crate) async fn patiently(shutdown: &CancellationToken, work: impl Future) {
+    let limit = async {
+        sleep(CLOSE_LIMIT).await;
+        if shutdown.is_cancelled() {
+            sleep(SEND_LIMIT).await;
+        }
+    };
+    tokio::select! {
+        _ = work => {}
+        () = limit => {}
+    }
+}
+
 /// Lets a client in whose first message is the token; says nothing before.
-async fn await_token<A: Agents>(app: &App<A>, socket: &mut WebSocket) -> Result<(), Error> {
+pub(crate) async fn await_token(config: &Config, socket: &mut WebSocket) -> Result<(), Error> {
     let refused = |message: &str| Error::new(ErrorCode::Unauthorized, message);
-    let Some(token) = &app.config.token else { return Ok(()) };
+    let Some(token) = &config.token else { return Ok(()) };
     let first = timeout(AUTH_LIMIT, socket.recv()).await.map_err(|_| refused("no token came in time"))?;
     let Some(Ok(Message::Text(text))) = first else { return Err(refused("the first message must be auth")) };
     match serde_json::from_str(&text) {
@@ -132,7 +158,7 @@ async fn await_token<A: Agents>(app: &App<A>, socket: &mut WebSocket) -> Result<
 }
 
 /// Says why and closes.
-async fn close(mut socket: WebSocket, error: &Error) {
+pub(crate) async fn close(mut socket: WebSocket, error: &Error) {
     let code = mapping(error.code).close.unwrap_or(POLICY);
     let frame = CloseFrame { code, reason: reason(&error.message).into() };
     // The client may be gone already.

@@ -124,7 +124,7 @@ async fn handle<A: Agents>(app: &App<A>, message: ClientMessage, writer: WriterI
             return say(ServerMessage::Lock { held: action == coop_api::LockAction::Acquire });
         }
         ClientMessage::Resize(size) => {
-            app.call(Request::Resize(size)).await?;
+            app.call(Request::Resize { writer, size }).await?;
             return Ok(None);
         }
         ClientMessage::HealthRequest {} => {
@@ -143,7 +143,7 @@ async fn handle<A: Agents>(app: &App<A>, message: ClientMessage, writer: WriterI
         }
         ClientMessage::Replay { offset } => return Ok(Some(Order::Replay(offset))),
         ClientMessage::StateRequest {} => {
-            return say(ServerMessage::State(Box::new(app.agent_state().await?.into())));
+            return say(ServerMessage::State(Box::new(app.agent_body().await?)));
         }
         ClientMessage::ExplainRequest {} => return say(ServerMessage::Explanation(app.explain().await?)),
         ClientMessage::Nudge(nudge) => return say(ServerMessage::Receipt(app.nudge(writer, nudge.into()).await?)),

@@ -9,17 +9,18 @@ use futures_util::SinkExt;
 use futures_util::stream::SplitSink;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::message::{Telling, frame, text};
-use super::reason;
+use super::{patiently, reason};
 use crate::app::App;
 use crate::error::mapping;
 use crate::follow::Follower;
 
 /// A client that takes nothing for this long is cut off.
-const SEND_LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const SEND_LIMIT: Duration = Duration::from_secs(30);
 /// The close code for a server that goes away.
-const GOING_AWAY: u16 = 1001;
+pub(crate) const GOING_AWAY: u16 = 1001;
 
 /// What the reader wants the writer to do.
 pub(super) enum Order {
@@ -44,7 +45,7 @@ pub(super) async fn run<A: Agents>(
                     Ok(()) => continue,
                     Err(error) => text(&error.into()),
                 },
-                Some(Order::Close(code, why)) => return close(sink, code, &why).await,
+                Some(Order::Close(code, why)) => return say_goodbye(sink, &app.shutdown, code, &why).await,
                 None => return,
             },
             item = follower.next() => match item {
@@ -52,11 +53,14 @@ pub(super) async fn run<A: Agents>(
                     Some(message) => message,
                     None => continue,
                 },
-                Ok(None) if app.shutdown.is_cancelled() => return close(sink, GOING_AWAY, "coop is shutting down").await,
-                Ok(None) => return close(sink, GOING_AWAY, "the session is over").await,
+                Ok(None) => {
+                    let is_ending = app.shutdown.is_cancelled();
+                    let why = if is_ending { "coop is shutting down" } else { "the session is over" };
+                    return say_goodbye(sink, &app.shutdown, GOING_AWAY, why).await;
+                }
                 Err(error) => {
                     let code = mapping(error.code).close.unwrap_or(GOING_AWAY);
-                    return close(sink, code, &error.message).await;
+                    return say_goodbye(sink, &app.shutdown, code, &error.message).await;
                 }
             },
         };
@@ -66,8 +70,13 @@ pub(super) async fn run<A: Agents>(
     }
 }
 
-async fn close(mut sink: SplitSink<WebSocket, Message>, code: u16, why: &str) {
+pub(crate) async fn say_goodbye(
+    mut sink: SplitSink<WebSocket, Message>,
+    shutdown: &CancellationToken,
+    code: u16,
+    why: &str,
+) {
     let frame = CloseFrame { code, reason: reason(why).to_owned().into() };
     // The client may be gone already, or stuck.
-    let _ = timeout(Duration::from_secs(1), sink.send(Message::Close(Some(frame)))).await;
+    patiently(shutdown, sink.send(Message::Close(Some(frame)))).await;
 }

@@ -241,7 +241,7 @@ impl Fake {
             Request::CancelNudge(_) | Request::Interrupt { .. } | Request::ResolveStop(_) | Request::Configure(_) => {
                 Reply::Done
             }
-            Request::Resize(_) | Request::Signal(_) | Request::Restart | Request::Shutdown => Reply::Done,
+            Request::Resize { .. } | Request::Signal(_) | Request::Restart | Request::Shutdown => Reply::Done,
         })
     }
 }

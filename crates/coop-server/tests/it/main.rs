@@ -3,9 +3,11 @@
 
 mod auth;
 mod fake;
+mod fleet;
 mod generated;
 mod limits;
 mod lock;
+mod page;
 mod parity;
 mod streams;
 mod transports;

@@ -119,11 +119,11 @@ table! {
         Say(json!({"type":"lock","action":"release"}), r#""held":false"#),
         rpc!(lock, LockRequest { action: lock_request::Action::Release.into(), writer: Some(0) }, "held: false")
     ),
-    Request::Resize(_) => (
+    Request::Resize { .. } => (
         ("POST", "/api/v1/resize", json!({"cols":90,"rows":30}), r#""cols":90"#),
         // Everybody is told when it has happened.
         Say(json!({"type":"resize","cols":90,"rows":30}), ""),
-        rpc!(resize, ResizeRequest { cols: 90, rows: 30 }, "cols: 90")
+        rpc!(resize, ResizeRequest { cols: 90, rows: 30, writer: None }, "cols: 90")
     ),
     Request::Signal(_) => (
         ("POST", "/api/v1/signal", json!({"signal":"SIGINT"}), r#""delivered":true"#),

@@ -24,7 +24,7 @@ fn names(asked: &[Request]) -> Vec<String> {
             }
             Request::Write { input: Input::Keys(keys), .. } => format!("keys {keys:?}"),
             Request::Write { input: Input::Paste { text, enter }, .. } => format!("paste {text} {enter}"),
-            Request::Resize(size) => format!("resize {}x{}", size.cols(), size.rows()),
+            Request::Resize { size, .. } => format!("resize {}x{}", size.cols(), size.rows()),
             Request::Signal(signal) => format!("signal {}", signal.as_str()),
             Request::Nudge { nudge, .. } => format!("nudge {} {:?} {}", nudge.message, nudge.when, nudge.wait),
             Request::Respond { answer, .. } => {
@@ -78,7 +78,7 @@ async fn every_http_route_asks_the_port_and_answers_as_the_seed_says() {
             "/api/v1/health",
             json!(null),
             "health",
-            json!({"status":"running","pid":7,"uptime_secs":3,"agent":"unknown","terminal":{"cols":200,"rows":50},"ws_clients":0,"version":"0.1.0"}),
+            json!({"protocol":1,"status":"running","pid":7,"uptime_secs":3,"agent":"unknown","terminal":{"cols":200,"rows":50},"ws_clients":0,"version":"0.1.0"}),
         ),
         (
             "GET",
@@ -399,7 +399,7 @@ async fn every_rpc_asks_the_port_and_is_answered() {
         .into_inner();
     assert_eq!(written, SendInputResponse { bytes_written: 6, queued: 0 });
     client.send_keys(SendKeysRequest { keys: vec!["Enter".into()], writer: None }).await.expect("it answers");
-    client.resize(ResizeRequest { cols: 90, rows: 30 }).await.expect("it answers");
+    client.resize(ResizeRequest { cols: 90, rows: 30, writer: None }).await.expect("it answers");
     client.send_signal(SendSignalRequest { signal: "SIGINT".into() }).await.expect("it answers");
     let state = client.get_agent_state(GetAgentStateRequest {}).await.expect("it answers").into_inner();
     assert_eq!((state.state.as_str(), state.detection_tier.as_str()), ("unknown", "none"));
@@ -440,8 +440,11 @@ async fn every_rpc_asks_the_port_and_is_answered() {
         names(&live.fake.asked()),
         ["explain", "asks", "cancel nudge-2", "interrupt", "stop Block(\"more\")", "transcript", "usage", "shutdown"]
     );
-    let wrong =
-        client.resize(ResizeRequest { cols: 65535, rows: 65535 }).await.map(|_| ()).map_err(|status| status.code());
+    let wrong = client
+        .resize(ResizeRequest { cols: 65535, rows: 65535, writer: None })
+        .await
+        .map(|_| ())
+        .map_err(|status| status.code());
     assert_eq!(wrong, Err(tonic::Code::InvalidArgument));
 
     let mut output =

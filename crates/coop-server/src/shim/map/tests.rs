@@ -1,7 +1,8 @@
 use coop_api::{
-    AgentId, AskChannel, AskId, AskKind, Epoch, Fault, FaultReport, Message, Offset, Retry, Seq, ToolPhase, UsageReport,
+    AgentId, Ask, AskChannel, AskId, AskKind, Epoch, Fault, FaultReport, Message, Offset, Retry, Seq, ToolPhase,
+    ToolUse, UsageReport,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 

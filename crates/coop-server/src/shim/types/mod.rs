@@ -6,7 +6,10 @@ mod request;
 mod schemas;
 mod state;
 
-pub use brief::{AgentBrief, ControlMode, EscalationProtocol, KnowledgeSnapshot, ProjectBrief};
+pub use brief::{
+    Ability, AgentBrief, ControlMode, EscalationProtocol, GuardrailPolicy, KnowledgeSnapshot, McpServerConfig,
+    ProjectBrief, Transport, WorkspaceRequirements,
+};
 pub use event::{
     AdapterEvent, AgentEvent, ArtifactEvent, ArtifactKind, ArtifactStatus, BlastRadius, Body, Category, Decision,
     DecisionOption, Delegation, DelegationAction, LifecycleAction, Outcome, Phase, Provenance, Severity, ToolCall,
