@@ -1,0 +1,176 @@
+//! What the watches have told a fleet, and who waits for more.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::{ContainerState, Pod};
+use kube::api::Api;
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt, watcher as follow};
+use kube::{Client, Resource, ResourceExt};
+use tokio::sync::watch;
+
+use crate::manifest::{MANAGED, child};
+use crate::resource::Agent;
+use crate::world::{Known, is_owned};
+
+/// A process that a signal has ended says nothing about what its agent ended with.
+const BY_SIGNAL: i32 = 128;
+
+/// The agents of a namespace and their pods.
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    pub(super) agents: Known<Agent>,
+    pub(super) pods: Known<Pod>,
+}
+
+/// How far an agent's pod is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// There is none, or it does not run yet; why, if anybody knows.
+    Waiting(Option<String>),
+    /// Its sidecar can be reached.
+    Ready { uid: String },
+    /// It has ended, or is being ended.
+    Over { uid: String, why: String },
+}
+
+impl Objects {
+    /// Returns the agent that the pod with this uid was made for, if both are there.
+    pub(super) fn owner(&self, agent: &str, uid: &str) -> Option<&Agent> {
+        let pod = self.pods.get(&child(agent)).filter(|pod| pod.uid().as_deref() == Some(uid))?;
+        self.agents.get(agent).filter(|agent| is_owned(pod, agent))
+    }
+
+    /// Returns how far the pod of this agent is, and of no earlier one of the same name.
+    pub(super) fn stage(&self, agent: &Agent) -> Stage {
+        let is_its = |pod: &&Pod| is_owned(*pod, agent);
+        let Some(pod) = self.pods.get(&child(&agent.name_any())).filter(is_its) else { return Stage::Waiting(None) };
+        let uid = pod.uid().unwrap_or_default();
+        if end(pod).is_some() {
+            return Stage::Over { uid, why: last_words(pod).unwrap_or_else(|| "its pod has ended".to_owned()) };
+        }
+        if pod.metadata.deletion_timestamp.is_some() {
+            return Stage::Over { uid, why: "its pod is being ended".to_owned() };
+        }
+        let conditions = pod.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
+        match conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True") {
+            true => Stage::Ready { uid },
+            false => Stage::Waiting(waits_for(pod)),
+        }
+    }
+
+    /// Tells whether this agent has a pod that has not ended.
+    pub(super) fn has_pod(&self, agent: &Agent) -> bool {
+        let pod = self.pods.get(&child(&agent.name_any()));
+        pod.is_some_and(|pod| is_owned(pod, agent) && end(pod).is_none())
+    }
+
+    /// Tells whether the pod with this uid has really ended, and with which code if that is known. A pod that the API
+    /// server has struck from its books has: it does so at its node's word.
+    pub(super) fn ended(&self, agent: &str, uid: &str) -> Option<Option<i32>> {
+        match self.pods.get(&child(agent)).filter(|pod| pod.uid().as_deref() == Some(uid)) {
+            Some(pod) => end(pod),
+            None => Some(None),
+        }
+    }
+}
+
+/// Returns what a pod has ended with, if it has ended.
+fn end(pod: &Pod) -> Option<Option<i32>> {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Failed" | "Succeeded")).then(|| {
+        let terminated = states(pod).find_map(|state| state.terminated.as_ref());
+        terminated.map(|end| end.exit_code).filter(|code| (0..BY_SIGNAL).contains(code))
+    })
+}
+
+fn states(pod: &Pod) -> impl Iterator<Item = &ContainerState> {
+    let statuses = pod.status.iter().filter_map(|status| status.container_statuses.as_ref()).flatten();
+    statuses.filter(|status| status.name == "agent").filter_map(|status| status.state.as_ref())
+}
+
+fn last_words(pod: &Pod) -> Option<String> {
+    let message = states(pod).find_map(|state| state.terminated.as_ref()?.message.as_deref());
+    let own = message.iter().flat_map(|message| message.lines().rev()).find_map(|line| line.strip_prefix("coop: "));
+    own.or(message.and_then(|message| message.lines().last())).map(str::to_owned)
+}
+
+fn waits_for(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref()?;
+    let waiting = states(pod).find_map(|state| {
+        let waiting = state.waiting.as_ref()?;
+        Some(format!("{}: {}", waiting.reason.as_deref()?, waiting.message.as_deref().unwrap_or_default()))
+    });
+    let conditions = status.conditions.iter().flatten();
+    let unscheduled = || conditions.filter(|one| one.status == "False").find_map(|one| one.message.clone());
+    waiting.or_else(unscheduled)
+}
+
+/// What is known, and that it changes.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    known: Mutex<Objects>,
+    changed: watch::Sender<u64>,
+}
+
+impl Cluster {
+    /// Follows a namespace for as long as somebody holds what is returned.
+    pub(super) fn follow(client: &Client, namespace: &str) -> Arc<Self> {
+        let cluster = Arc::new(Self { known: Mutex::default(), changed: watch::Sender::new(0) });
+        let agents: Api<Agent> = Api::namespaced(client.clone(), namespace);
+        let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+        let ours = watcher::Config::default().labels(&format!("{}={}", MANAGED.0, MANAGED.1));
+        hear(&cluster, agents, watcher::Config::default(), |objects, event| drop(objects.agents.hear(event)));
+        hear(&cluster, pods, ours, |objects, event| drop(objects.pods.hear(event)));
+        cluster
+    }
+
+    /// Looks at what is known.
+    pub(super) fn look<T>(&self, look: impl FnOnce(&Objects) -> T) -> T {
+        look(&self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Notes an agent that we have made, or were answered with.
+    pub(super) fn note(&self, agent: Agent) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).agents.note(agent);
+        self.changed.send_modify(|version| *version += 1);
+    }
+
+    /// Waits until something is so; never before everything was told once.
+    pub(super) async fn until<T>(&self, mut is_so: impl FnMut(&Objects) -> Option<T>) -> T {
+        let mut changes = self.changed.subscribe();
+        loop {
+            let is_whole = |objects: &Objects| objects.agents.is_whole() && objects.pods.is_whole();
+            if let Some(found) = self.look(|objects| if is_whole(objects) { is_so(objects) } else { None }) {
+                return found;
+            }
+            // It is ours to close.
+            let _ = changes.changed().await;
+        }
+    }
+
+    /// Returns a channel that says when something has changed.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+}
+
+fn hear<K>(cluster: &Arc<Cluster>, api: Api<K>, config: watcher::Config, note: fn(&mut Objects, Event<K>))
+where
+    K: Resource + Clone + std::fmt::Debug + Send + serde::de::DeserializeOwned + 'static,
+{
+    let cluster = Arc::downgrade(cluster);
+    tokio::spawn(async move {
+        // It lists anew by itself when a watch has expired, and tries again while the API server is away.
+        let mut events = Box::pin(follow(api, config).default_backoff());
+        while let Some(event) = events.next().await {
+            let Some(cluster) = cluster.upgrade() else { return };
+            match event {
+                Ok(event) => note(&mut cluster.known.lock().unwrap_or_else(PoisonError::into_inner), event),
+                Err(error) => tracing::warn!(%error, "a watch broke off"),
+            }
+            cluster.changed.send_modify(|version| *version += 1);
+        }
+    });
+}

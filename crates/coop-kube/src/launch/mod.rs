@@ -1,0 +1,240 @@
+//! A fleet's sidecars in a cluster: an `Agent` for each, whose pod an operator makes.
+//!
+//! ```text
+//! start ─► Agent, Secret with its settings ─► operator ─► pod ready ─► connection through the API server
+//! ```
+//!
+//! One resource of a fleet's has one pod. When that has ended the fleet is told, and decides: another resource of the same
+//! name is another sidecar. What a fleet makes has its label, and one of another fleet is left alone. Agents that others applied
+//! are seen too, and can be told and asked everything; their pods are the operator's, so ending one suspends it, and going on
+//! with it waits for the operator's next pod. Neither is done unless a person wants it.
+
+mod actions;
+mod cluster;
+mod forward;
+mod pods;
+mod run;
+mod template;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use coop_api::AgentId;
+use coop_fleet::launcher::{LaunchError, Running};
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::api::Api;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config, ResourceExt};
+use tokio::sync::watch;
+
+use self::cluster::{Cluster, Stage};
+pub use self::template::Template;
+use crate::manifest::FLEET;
+use crate::resource::{Agent, Manager};
+
+/// How long an API server may take to say what there is.
+const HEARD: Duration = Duration::from_secs(30);
+/// The same where somebody waits who wants to know other things too.
+const SOON: Duration = Duration::from_secs(5);
+/// How long a pod may take to be ready: its image may have to be fetched.
+const READY: Duration = Duration::from_secs(300);
+/// How long an agent may take to go: its pod's grace, and some.
+const GONE: Duration = Duration::from_secs(60);
+/// Where agents work in their pods.
+const FOLDER: &str = "/data/workspace";
+
+/// Where the cluster is, and what is made there.
+#[derive(Clone, Debug)]
+pub struct ClusterOptions {
+    /// The namespace; without it that of the configuration's context, or of the service account.
+    pub namespace: Option<String>,
+    /// The file with the configuration; without it as `kubectl` finds it.
+    pub kubeconfig: Option<PathBuf>,
+    /// The configuration's context, if not the current one.
+    pub context: Option<String>,
+    /// How sidecars are reached.
+    pub reach: Reach,
+    /// What agents have in common.
+    pub template: Template,
+    /// Whose they are: something that no other fleet is called, made of letters and digits.
+    pub fleet: String,
+}
+
+/// How sidecars are reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Through the API server, from wherever that can be reached.
+    Forward,
+    /// By the pod's own address, from within the cluster.
+    Direct,
+}
+
+/// Why there is no launcher.
+#[derive(Debug, thiserror::Error)]
+pub enum LauncherError {
+    /// The configuration names no cluster.
+    #[error("no cluster: {0}")]
+    Config(#[from] kube::config::KubeconfigError),
+    /// There is no way to it.
+    #[error("no cluster: {0}")]
+    Client(#[from] kube::Error),
+}
+
+/// Has sidecars in a cluster.
+#[derive(Clone)]
+pub struct ClusterLauncher {
+    agents: Api<Agent>,
+    pods: Api<Pod>,
+    secrets: Api<Secret>,
+    cluster: Arc<Cluster>,
+    namespace: String,
+    reach: Reach,
+    template: Template,
+    fleet: String,
+    /// Which Agents of others we have suspended ourselves.
+    suspended: Arc<Mutex<BTreeMap<String, Suspended>>>,
+}
+
+/// How far it is with a suspension of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Suspended {
+    /// It is being written.
+    Asked,
+    /// It is what this generation of the resource says.
+    Since(i64),
+}
+
+/// Whose an Agent is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    /// This fleet has made it.
+    Ours,
+    /// Somebody has applied it, and the operator sees to it. A fleet shows it, and steers it when it is asked to.
+    Applied,
+    /// Another fleet has made it, and alone decides about it.
+    AnotherFleet,
+}
+
+/// An Agent that somebody has applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// What it runs.
+    pub running: Running,
+    /// What a definition says of what is done about it, as its resource has it.
+    pub actions: String,
+    /// The uid of its pod, if that can be reached.
+    pub pod: Option<String>,
+    /// Whether somebody else has suspended or deleted it.
+    pub is_stopped: bool,
+}
+
+impl std::fmt::Debug for ClusterLauncher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClusterLauncher").field("reach", &self.reach).finish_non_exhaustive()
+    }
+}
+
+impl ClusterLauncher {
+    /// Returns a launcher for a cluster, and begins to look at what is there.
+    pub async fn new(options: ClusterOptions) -> Result<Self, LauncherError> {
+        let wanted = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
+        let client = match (&options.kubeconfig, &options.context) {
+            (None, None) => Client::try_default().await?,
+            (None, Some(_)) => Client::try_from(Config::from_kubeconfig(&wanted).await?)?,
+            (Some(file), _) => {
+                let read = Kubeconfig::read_from(file)?;
+                Client::try_from(Config::from_custom_kubeconfig(read, &wanted).await?)?
+            }
+        };
+        let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+        Ok(Self::with(&client, &namespace, options))
+    }
+
+    fn with(client: &Client, namespace: &str, options: ClusterOptions) -> Self {
+        Self {
+            agents: Api::namespaced(client.clone(), namespace),
+            pods: Api::namespaced(client.clone(), namespace),
+            secrets: Api::namespaced(client.clone(), namespace),
+            cluster: Cluster::follow(client, namespace),
+            namespace: namespace.to_owned(),
+            reach: options.reach,
+            template: options.template,
+            fleet: options.fleet,
+            suspended: Arc::default(),
+        }
+    }
+
+    /// Returns where the agents are.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Waits until everything was told once. Before that nothing may be concluded from what is not there.
+    pub async fn told(&self) {
+        self.cluster.until(|_| Some(())).await;
+    }
+
+    /// Returns a channel that says when there may be other agents than before.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.cluster.changes()
+    }
+
+    /// Returns the agents that others have applied.
+    pub fn applied(&self) -> Vec<Applied> {
+        self.cluster.look(|objects| {
+            let applied = |agent: &Agent| Applied {
+                running: running(agent),
+                actions: actions::lines(&agent.spec),
+                pod: match objects.stage(agent) {
+                    Stage::Ready { uid } => Some(uid),
+                    Stage::Waiting(_) | Stage::Over { .. } => None,
+                },
+                is_stopped: agent.metadata.deletion_timestamp.is_some() || self.is_suspended_by_others(agent),
+            };
+            objects.agents.all().filter(|agent| self.whose(agent) == Whose::Applied).map(applied).collect()
+        })
+    }
+
+    fn whose(&self, agent: &Agent) -> Whose {
+        match agent.spec.managed_by {
+            Manager::Operator => Whose::Applied,
+            Manager::Fleet if agent.labels().get(FLEET) == Some(&self.fleet) => Whose::Ours,
+            Manager::Fleet => Whose::AnotherFleet,
+        }
+    }
+
+    fn is_suspended_by_others(&self, agent: &Agent) -> bool {
+        let mut suspended = self.suspended.lock().unwrap_or_else(PoisonError::into_inner);
+        let (name, now) = (agent.name_any(), agent.metadata.generation.unwrap_or_default());
+        match suspended.get(&name) {
+            // Somebody has ended it since.
+            Some(Suspended::Since(then)) if !agent.spec.suspend && now > *then => {
+                suspended.remove(&name);
+                false
+            }
+            Some(_) => false,
+            None => agent.spec.suspend,
+        }
+    }
+}
+
+fn running(agent: &Agent) -> Running {
+    Running {
+        agent: AgentId(agent.name_any()),
+        pid: None,
+        driver: agent.spec.driver.clone(),
+        command: match agent.spec.command.as_slice() {
+            [] => vec![agent.spec.driver.clone()],
+            command => command.to_vec(),
+        },
+        folder: FOLDER.into(),
+    }
+}
+
+fn failed(what: &str, error: impl std::fmt::Display) -> LaunchError {
+    LaunchError::Failed(format!("{what}: {error}"))
+}

@@ -1,0 +1,243 @@
+//! The launcher against an API server that is simulated. There is no operator: pods are what the tests make.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use coop_fleet::adapter::AgentConfig;
+use coop_fleet::definition::Start;
+use coop_fleet::engine::StopMode;
+use coop_fleet::launcher::{Dismissal, Found, Keeper, Kept, Launcher, remember, remembered};
+use coop_sim::cluster::Cluster as Simulated;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::testing::client;
+
+const AGENTS: &str = "/apis/coop.dev/v1alpha1/namespaces/team/agents";
+const AGENT: &str = "/apis/coop.dev/v1alpha1/namespaces/team/agents/fixer";
+const PODS: &str = "/api/v1/namespaces/team/pods";
+const POD: &str = "/api/v1/namespaces/team/pods/agent-fixer";
+const SECRETS: &str = "/api/v1/namespaces/team/secrets";
+
+struct Lab {
+    cluster: Simulated,
+    home: tempfile::TempDir,
+}
+
+impl Lab {
+    fn new() -> Self {
+        Self { cluster: Simulated::default(), home: tempfile::tempdir().expect("a folder") }
+    }
+
+    async fn launcher(&self, fleet: &str) -> ClusterLauncher {
+        let template =
+            Template { image: Some("agent:1".to_owned()), claim: Some("1Gi".to_owned()), ..Template::default() };
+        let (namespace, kubeconfig, context, reach) = (None, None, None, Reach::Direct);
+        let options = ClusterOptions { namespace, kubeconfig, context, reach, template, fleet: fleet.to_owned() };
+        let launcher = ClusterLauncher::with(&client(&self.cluster), "team", options);
+        launcher.told().await;
+        launcher
+    }
+
+    /// Returns the folder that the agent has with a fleet.
+    fn folder(&self, fleet: &str) -> PathBuf {
+        let folder = self.home.path().join(fleet);
+        fs::create_dir_all(&folder).expect("made");
+        fs::write(folder.join("agent-config.json"), "{}").expect("written");
+        folder
+    }
+
+    fn apply(&self) -> Value {
+        let spec = json!({ "driver": "claude", "image": "agent:1" });
+        self.cluster.create(AGENTS, json!({ "metadata": { "name": "fixer" }, "spec": spec })).expect("applied")
+    }
+
+    fn make_secret(&self) {
+        let secret = json!({ "metadata": { "name": "agent-fixer" }, "stringData": { "token": "hush" } });
+        self.cluster.create(SECRETS, secret).expect("made");
+    }
+
+    /// Makes the pod of the agent that is there, and returns its uid.
+    fn run(&self) -> String {
+        let owner = self.cluster.get(AGENT).expect("an agent")["metadata"]["uid"].clone();
+        let owners = json!([{ "apiVersion": "coop.dev/v1alpha1", "kind": "Agent", "name": "fixer", "uid": owner }]);
+        let labels = json!({ "app.kubernetes.io/managed-by": "coop" });
+        let metadata = json!({ "name": "agent-fixer", "labels": labels, "ownerReferences": owners });
+        let status = json!({ "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] });
+        let pod = self.cluster.create(PODS, json!({ "metadata": metadata, "status": status })).expect("made");
+        pod["metadata"]["uid"].as_str().expect("a uid").to_owned()
+    }
+
+    fn fail(&self) {
+        let terminated = json!({ "exitCode": 3 });
+        let containers = json!([{ "name": "agent", "image": "x", "imageID": "", "ready": false, "restartCount": 0,
+            "state": { "terminated": terminated } }]);
+        let status = json!({ "phase": "Failed", "containerStatuses": containers, "conditions": null });
+        self.cluster.patch(POD, &json!({ "status": status })).expect("changed");
+    }
+
+    async fn made(&self) -> Value {
+        self.cluster.until(AGENT, |_| true).await
+    }
+}
+
+fn fixer() -> AgentId {
+    AgentId("fixer".to_owned())
+}
+
+fn config() -> AgentConfig {
+    AgentConfig {
+        agent: fixer(),
+        driver: "claude".to_owned(),
+        command: vec!["claude".to_owned()],
+        folder: "/".into(),
+        env: BTreeMap::new(),
+        runtime: None,
+        isolate: true,
+        settings: None,
+        stop: StopMode::Allow,
+        ask_user: false,
+        start: Start::default(),
+        resume: None,
+        record: None,
+    }
+}
+
+/// Waits until a launcher has heard of something.
+async fn heard(launcher: &ClusterLauncher, is_so: impl Fn(&[Applied]) -> bool) {
+    launcher.cluster.until(|_| Some(())).await;
+    let mut changes = launcher.changes();
+    while !is_so(&launcher.applied()) {
+        changes.changed().await.expect("it goes on");
+    }
+}
+
+/// Two fleets over one namespace: each has its own agents, and takes none of the other's.
+#[tokio::test]
+async fn what_another_fleet_has_made_is_left_alone() {
+    let lab = Lab::new();
+    lab.make_secret();
+    let (ours, theirs) = (lab.launcher("f1").await, lab.launcher("f2").await);
+    let (our_folder, their_folder) = (lab.folder("f1"), lab.folder("f2"));
+    let config = config();
+    let started = ours.start(&config, &our_folder);
+    let running = async {
+        assert_eq!(lab.made().await["metadata"]["labels"]["coop.dev/fleet"], "f1");
+        lab.run()
+    };
+    let (started, uid) = tokio::join!(started, running);
+    assert_eq!(started.expect("it runs").name, uid);
+    assert_eq!(remembered(&our_folder), Some(Kept { name: uid.clone(), by: Keeper::Fleet }));
+    theirs.cluster.until(|objects| objects.owner("fixer", &uid).map(drop)).await;
+    let refused = theirs.start(&config, &their_folder).await.map(|_| ());
+    assert!(refused.is_err_and(|why| why.to_string().contains("another fleet has an Agent fixer")));
+    assert!(matches!(theirs.find(&fixer(), &their_folder).await, Found::Nobody));
+    assert!(theirs.dismiss(&fixer(), &uid).await.is_err());
+    theirs.bury(&fixer()).await.expect("nothing of it is theirs");
+    assert_eq!(theirs.running(&their_folder).await, Vec::new());
+    assert_eq!(ours.running(&our_folder).await.len(), 1);
+    assert!(matches!(ours.find(&fixer(), &our_folder).await, Found::Running(_)));
+    assert_eq!(lab.cluster.get(AGENT).expect("it is there")["metadata"]["deletionTimestamp"], Value::Null);
+}
+
+/// The bug this keeps away: an agent that was deleted while no daemon ran comes back as the fleet's own.
+#[tokio::test]
+async fn an_agent_that_others_have_deleted_is_not_made_anew() {
+    let lab = Lab::new();
+    let (launcher, folder) = (lab.launcher("f1").await, lab.folder("f1"));
+    remember(&folder, &Kept { name: "pod-1".to_owned(), by: Keeper::Others }).expect("written");
+    assert!(matches!(launcher.find(&fixer(), &folder).await, Found::Ended { name, code: None } if name == "pod-1"));
+    let config = AgentConfig { resume: Some("conversation-1".to_owned()), ..config() };
+    let refused = launcher.start(&config, &folder).await.map(|_| ());
+    assert!(refused.is_err_and(|why| why.to_string().contains("whoever applied the Agent fixer has deleted it")));
+    assert_eq!(lab.cluster.list(AGENTS).expect("a list"), Vec::<Value>::new());
+}
+
+/// Only who has followed an agent that others applied goes on with it: the name alone does not make it theirs.
+#[tokio::test]
+async fn an_agent_that_others_have_applied_is_gone_on_with_when_a_person_says_so() {
+    let lab = Lab::new();
+    lab.make_secret();
+    lab.apply();
+    let (launcher, folder) = (lab.launcher("f1").await, lab.folder("f1"));
+    let first = lab.run();
+    let refused = launcher.start(&config(), &folder).await.map(|_| ());
+    assert!(refused.is_err_and(|why| why.to_string().contains("somebody else has applied")));
+    assert!(matches!(launcher.find(&fixer(), &folder).await, Found::Running(sidecar) if sidecar.name == first));
+    assert_eq!(remembered(&folder).map(|kept| kept.by), Some(Keeper::Others));
+    lab.cluster.patch(AGENT, &json!({ "spec": { "suspend": true } })).expect("suspended");
+    lab.cluster.delete(POD).expect("ended");
+    heard(&launcher, |all| all.iter().all(|one| one.is_stopped && one.pod.is_none())).await;
+    assert!(matches!(launcher.find(&fixer(), &folder).await, Found::Ended { name, .. } if name == first));
+    assert_eq!(lab.cluster.get(AGENT).expect("there")["spec"]["suspend"], true, "to look for it does not resume it");
+    let config = config();
+    let resumed = launcher.start(&config, &folder);
+    let operator = async {
+        lab.cluster.until(AGENT, |agent| agent["spec"]["suspend"] == false).await;
+        lab.run()
+    };
+    let (resumed, second) = tokio::join!(resumed, operator);
+    assert_eq!(resumed.expect("its next pod").name, second);
+}
+
+/// Whose doing a suspension is: ours is what was asked of us, anybody else's ends the agent as far as the fleet goes.
+#[tokio::test]
+async fn a_suspension_is_ours_or_that_of_others() {
+    let lab = Lab::new();
+    lab.make_secret();
+    lab.apply();
+    let launcher = lab.launcher("f1").await;
+    let pod = lab.run();
+    heard(&launcher, |all| all[0].pod.is_some()).await;
+    let under_way = Ok(Dismissal::UnderWay { within: GONE });
+    assert_eq!(launcher.dismiss(&fixer(), "another pod").await, under_way);
+    assert_eq!(lab.cluster.get(AGENT).expect("there")["spec"]["suspend"], Value::Null, "another is meant");
+    assert_eq!(launcher.dismiss(&fixer(), &pod).await, under_way);
+    assert_eq!(lab.cluster.get(AGENT).expect("there")["spec"]["suspend"], true);
+    assert!(!launcher.applied()[0].is_stopped, "that was we");
+    lab.cluster.patch(AGENT, &json!({ "spec": { "suspend": false } })).expect("resumed");
+    let is_resumed = |objects: &cluster::Objects| objects.agents.get("fixer").is_some_and(|one| !one.spec.suspend);
+    launcher.cluster.until(|objects| is_resumed(objects).then_some(())).await;
+    assert!(!launcher.applied()[0].is_stopped);
+    lab.cluster.patch(AGENT, &json!({ "spec": { "suspend": true } })).expect("suspended");
+    heard(&launcher, |all| all[0].is_stopped).await;
+    lab.cluster.patch(AGENT, &json!({ "spec": { "suspend": false } })).expect("resumed");
+    heard(&launcher, |all| !all[0].is_stopped).await;
+}
+
+/// A finished agent leaves no resource, however its pod ended; one whose pod runs is not touched.
+#[tokio::test]
+async fn what_is_left_of_an_agent_that_has_ended_is_removed() {
+    let lab = Lab::new();
+    lab.make_secret();
+    let (launcher, folder) = (lab.launcher("f1").await, lab.folder("f1"));
+    let config = config();
+    let (started, uid) = tokio::join!(launcher.start(&config, &folder), async {
+        lab.made().await;
+        lab.run()
+    });
+    let mut ended = started.expect("it runs").ended;
+    launcher.bury(&fixer()).await.expect("it runs");
+    assert!(lab.cluster.get(AGENT).is_ok(), "one that runs is left alone");
+    lab.fail();
+    assert_eq!(*ended.wait_for(Option::is_some).await.expect("it is watched"), Some(Some(3)));
+    let found = launcher.find(&fixer(), &folder).await;
+    assert!(matches!(found, Found::Ended { name, code: Some(3) } if name == uid));
+    launcher.bury(&fixer()).await.expect("removed");
+    assert!(lab.cluster.get(AGENT).is_err());
+}
+
+/// The bug this keeps away: the pod runs, its token cannot be had, and it runs on with nobody who sees it.
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_cannot_be_reached_does_not_run_on() {
+    let lab = Lab::new();
+    let (launcher, folder) = (lab.launcher("f1").await, lab.folder("f1"));
+    let config = config();
+    let (started, _) = tokio::join!(launcher.start(&config, &folder), async {
+        lab.made().await;
+        lab.run()
+    });
+    assert!(started.is_err_and(|why| why.to_string().contains("its token cannot be had")));
+    assert!(lab.cluster.get(AGENT).is_err(), "its operator ends the pod with it");
+}

@@ -1,0 +1,32 @@
+//! Agents as Kubernetes resources.
+//!
+//! [`Agent`] is the resource. [`plan`] says what follows from one and from what is there: it sees no cluster and no clock.
+//! [`operate`] watches, asks it, and does what it says. [`ClusterLauncher`] is how a fleet has its sidecars in a cluster.
+//!
+//! ```text
+//! API server ─► watches ─► World ─┐
+//! sidecars ─► followers ─► Seen ──┴─► plan ─► steps, status ─► API server, sidecars
+//! ```
+
+mod actions;
+mod launch;
+mod lead;
+mod manifest;
+mod operate;
+mod plan;
+mod resource;
+mod sidecar;
+#[cfg(test)]
+mod testing;
+mod world;
+
+pub use self::actions::{Action, ErrorActions, FleetActions, PromptActions, WhenAsked, WhenFailed, WhenIdle};
+pub use self::launch::{Applied, ClusterLauncher, ClusterOptions, LauncherError, Reach, Template};
+pub use self::manifest::Images;
+pub use self::operate::{OperateError, Options, ReadBrief, operate};
+pub use self::plan::{NodeFate, Part, Plan, Seen, Step, plan};
+pub use self::resource::{
+    Agent, AgentSpec, AgentStatus, AskStatus, Budget, Claim, Condition, Dead, EvidenceStatus, Git, Keep, Manager,
+    PromptStatus, Resources, SecretVariable, UsageStatus, Workspace, definition,
+};
+pub use self::sidecar::Heard;

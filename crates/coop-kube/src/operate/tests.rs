@@ -1,0 +1,215 @@
+//! The operator against an API server, a node and sidecars that are simulated.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use coop_sim::cluster::{Cluster, Sidecars};
+use hyper::Method;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::testing::{Fate, client, client_with};
+
+const AGENTS: &str = "/apis/coop.dev/v1alpha1/namespaces/team/agents";
+const AGENT: &str = "/apis/coop.dev/v1alpha1/namespaces/team/agents/fixer";
+const PODS: &str = "/api/v1/namespaces/team/pods";
+const LIMIT: Duration = Duration::from_secs(60);
+
+struct Lab {
+    cluster: Cluster,
+    sidecars: Sidecars,
+    _tasks: JoinSet<()>,
+}
+
+impl Lab {
+    async fn new(cluster: Cluster, client: Client) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let sidecars = Sidecars::new(&cluster);
+        let images = Images { coop: "coop:1".to_owned(), pull_policy: None };
+        let mut operator = Operator::new(client, "team", images, read_brief);
+        operator.world.port = listener.local_addr().expect("an address").port();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(cluster.clone().run_pods("127.0.0.1"));
+        let served = sidecars.clone().serve(listener);
+        tasks.spawn(async move { served.await.expect("it is served") });
+        tasks.spawn(operator.run());
+        Self { cluster, sidecars, _tasks: tasks }
+    }
+
+    fn apply(&self, more: Value) {
+        let spec = json!({ "driver": "claude", "image": "agent:1" });
+        self.cluster.create(AGENTS, json!({ "metadata": { "name": "fixer" }, "spec": spec })).expect("made");
+        self.change(more);
+    }
+
+    fn change(&self, spec: Value) {
+        self.cluster.patch(AGENT, &json!({ "spec": spec })).expect("changed");
+    }
+
+    async fn until(&self, state: &str, starts: u64) -> Value {
+        let is_so = |agent: &Value| agent["status"]["state"] == state && agent["status"]["starts"] == starts;
+        match tokio::time::timeout(LIMIT, self.cluster.until(AGENT, is_so)).await {
+            Ok(agent) => agent["status"].clone(),
+            Err(_) => panic!("{state} {starts}: {:?} {:?}", self.cluster.get(AGENT), self.cluster.list(PODS)),
+        }
+    }
+
+    fn pods(&self) -> usize {
+        self.cluster.list(PODS).expect("a list").len()
+    }
+}
+
+/// Stands for the shim's own, which is not known to this crate.
+fn read_brief(brief: &Value, driver: &str) -> Result<String, String> {
+    let description = brief["description"].as_str().ok_or("description is missing")?;
+    Ok(format!("{driver}: {description}"))
+}
+
+async fn limited(test: impl Future<Output = ()>) {
+    tokio::time::timeout(4 * LIMIT, test).await.expect("in time");
+}
+
+#[tokio::test]
+async fn a_suspended_agent_ends_and_goes_on_when_it_may() {
+    limited(async {
+        let cluster = Cluster::default();
+        let lab = Lab::new(cluster.clone(), client(&cluster)).await;
+        lab.apply(json!({}));
+        lab.until("idle", 1).await;
+        lab.change(json!({ "suspend": true }));
+        let status = lab.until("suspended", 1).await;
+        assert_eq!((lab.pods(), &status["needs"]), (0, &Value::Null));
+        lab.change(json!({ "suspend": false }));
+        lab.until("idle", 2).await;
+        assert_eq!(lab.pods(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_agent_whose_budget_is_used_up_waits_for_more() {
+    limited(async {
+        let cluster = Cluster::default();
+        let lab = Lab::new(cluster.clone(), client(&cluster)).await;
+        lab.apply(json!({ "budget": { "costUsd": 2.0 } }));
+        lab.until("idle", 1).await;
+        lab.sidecars.say("fixer", |said| (said.state, said.cost_usd) = ("working".to_owned(), Some(1.5)));
+        lab.until("working", 1).await;
+        lab.sidecars.say("fixer", |said| said.cost_usd = Some(2.0));
+        let status = lab.until("suspended", 1).await;
+        assert_eq!((lab.pods(), &status["needs"]), (0, &json!("its budget is used up")));
+        lab.change(json!({ "budget": { "costUsd": 9.0 } }));
+        lab.until("working", 2).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_change_of_state_costs_one_write() {
+    limited(async {
+        let cluster = Cluster::default();
+        let lab = Lab::new(cluster.clone(), client(&cluster)).await;
+        lab.apply(json!({}));
+        lab.until("idle", 1).await;
+        let before = cluster.calls();
+        for state in ["working", "prompt", "working", "idle"] {
+            lab.sidecars.say("fixer", |said| state.clone_into(&mut said.state));
+            lab.until(state, 1).await;
+        }
+        let mut wanted = before;
+        *wanted.get_mut("PUT agents/status").expect("some were made") += 4;
+        assert_eq!(cluster.calls(), wanted);
+    })
+    .await;
+}
+
+/// Somebody else ends the pod, as a drain does: another follows, and the prompt is not given again.
+#[tokio::test]
+async fn an_agent_whose_pod_is_ended_goes_on_in_another() {
+    limited(async {
+        let cluster = Cluster::default();
+        let lab = Lab::new(cluster.clone(), client(&cluster)).await;
+        lab.apply(json!({ "prompt": "Fix it." }));
+        cluster.until(AGENT, |agent| agent["status"]["prompt"] == "Delivered").await;
+        cluster.delete(&format!("{PODS}/agent-fixer")).expect("told to end");
+        lab.until("idle", 2).await;
+        assert_eq!((lab.pods(), lab.sidecars.said("fixer").messages), (1, vec!["Fix it.".to_owned()]));
+    })
+    .await;
+}
+
+/// What makes no sense is not begun, says why, and is begun when it is mended; a brief is told once, as a prompt is.
+#[tokio::test]
+async fn a_brief_is_told_once_it_makes_sense() {
+    limited(async {
+        let cluster = Cluster::default();
+        let lab = Lab::new(cluster.clone(), client(&cluster)).await;
+        let spec = json!({ "driver": "claude", "image": "agent:1", "brief": { "role": "coder" } });
+        cluster.create(AGENTS, json!({ "metadata": { "name": "fixer" }, "spec": spec })).expect("made");
+        let status = lab.until("pending", 0).await;
+        let conditions = status["conditions"].as_array().expect("some");
+        let valid = conditions.iter().find(|one| one["type"] == "Valid").expect("it is told");
+        assert_eq!((&valid["status"], &valid["message"]), (&json!("False"), &json!("brief: description is missing")));
+        assert_eq!((&status["needs"], lab.pods()), (&json!("brief: description is missing"), 0));
+        lab.change(json!({ "brief": { "role": "coder", "description": "Fix it." } }));
+        cluster.until(AGENT, |agent| agent["status"]["prompt"] == "Delivered").await;
+        let status = lab.until("idle", 1).await;
+        assert!(!status["conditions"].as_array().expect("some").iter().any(|one| one["type"] == "Valid"));
+        assert_eq!(lab.sidecars.said("fixer").messages, ["claude: Fix it."]);
+        // What runs is not ended for what makes no sense.
+        lab.change(json!({ "prompt": "Or this." }));
+        let has_both =
+            |agent: &Value| agent["status"]["needs"].as_str().is_some_and(|why| why.contains("prompt and a brief"));
+        let agent = cluster.until(AGENT, has_both).await;
+        assert_eq!((&agent["status"]["starts"], lab.pods()), (&json!(1), 1));
+        lab.change(json!({ "prompt": null }));
+        cluster.until(AGENT, |agent| agent["status"]["needs"].is_null()).await;
+        assert_eq!(lab.sidecars.said("fixer").messages.len(), 1);
+    })
+    .await;
+}
+
+/// The bug this keeps away: what is left of an agent of the same name is taken for the new one's, with a token that others know,
+/// and is then deleted from under it.
+#[tokio::test]
+async fn what_an_earlier_agent_has_left_is_waited_out() {
+    limited(async {
+        let cluster = Cluster::default();
+        let owners = json!([{ "apiVersion": "coop.dev/v1alpha1", "kind": "Agent", "name": "fixer", "uid": "earlier" }]);
+        let labels = json!({ "app.kubernetes.io/managed-by": "coop" });
+        let metadata = json!({ "name": "agent-fixer", "labels": labels, "ownerReferences": owners });
+        let secrets = "/api/v1/namespaces/team/secrets";
+        let old = json!({ "metadata": metadata, "stringData": { "token": "old" } });
+        let old = cluster.create(secrets, old).expect("made");
+        let lab = Lab::new(cluster.clone(), client(&cluster)).await;
+        lab.apply(json!({}));
+        let says =
+            |agent: &Value| agent["status"]["evidence"]["detail"].as_str().unwrap_or_default().contains("earlier");
+        cluster.until(AGENT, says).await;
+        assert_eq!(lab.pods(), 0);
+        // As the cluster does with what has no owner any more.
+        cluster.delete(&format!("{secrets}/agent-fixer")).expect("collected");
+        lab.until("idle", 1).await;
+        let new = cluster.get(&format!("{secrets}/agent-fixer")).expect("made");
+        assert_ne!(new["data"], old["data"]);
+    })
+    .await;
+}
+
+/// The bug this keeps away: a task that panics leaves its agent busy, and nobody looks at it again.
+#[tokio::test]
+async fn a_panic_while_something_is_done_is_not_the_end() {
+    limited(async {
+        let cluster = Cluster::default();
+        let is_first = AtomicBool::new(true);
+        let client = client_with(&cluster, move |request| {
+            let makes_pod = request.method() == Method::POST && request.uri().path() == PODS;
+            if makes_pod && is_first.swap(false, Ordering::Relaxed) { Fate::Panic } else { Fate::Answer }
+        });
+        let lab = Lab::new(cluster, client).await;
+        lab.apply(json!({}));
+        lab.until("idle", 1).await;
+    })
+    .await;
+}

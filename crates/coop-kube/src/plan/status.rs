@@ -1,0 +1,262 @@
+//! What is told of an agent.
+
+use std::time::{Duration, SystemTime};
+
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
+use kube::ResourceExt;
+
+use super::{Seen, Stopped};
+use crate::manifest::child;
+use crate::resource::{Agent, AgentStatus, Condition, EvidenceStatus, PromptStatus};
+
+/// What an agent looks like from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sight {
+    /// Its sidecar is heard.
+    Heard,
+    /// Its pod runs, and its sidecar is not heard, or no longer.
+    Unheard,
+    /// The same, and this operator has yet to hear it for the first time.
+    Remembered,
+    /// Its pod does not run yet.
+    Pending,
+    /// The same, because of what an earlier agent of its name has left.
+    Left,
+    /// The same, because of something of its name that is nobody's: of which kind.
+    Taken(&'static str),
+    /// The same, after it has ended by itself.
+    Resumed,
+    /// Its pod has failed.
+    Failed,
+    /// Its pod is being ended.
+    Leaving,
+    /// Its node does not answer.
+    Silent,
+    /// Its node is down for sure.
+    Lost,
+    /// It is not to run.
+    Stopped(Stopped),
+    /// It has ended by itself and is not to go on.
+    Over,
+    /// Its one pod has ended. What follows is for its fleet to say.
+    Ended,
+    /// Its resource makes no sense, so it is not begun.
+    Invalid,
+}
+
+pub(super) fn status(agent: &Agent, told: &AgentStatus, seen: &Seen<'_>, sight: &Sight) -> AgentStatus {
+    if *sight == Sight::Remembered {
+        return told.clone();
+    }
+    let now = humantime::format_rfc3339_seconds(seen.now).to_string();
+    let mut status = told.clone();
+    status.observed_generation = agent.metadata.generation;
+    let own = seen.pod.filter(|_| *sight != Sight::Left);
+    status.node = own.and_then(|pod| pod.spec.as_ref()?.node_name.clone());
+    if let Some(uid) = own.and_then(Pod::uid).filter(|uid| told.pod_uid.as_ref() != Some(uid)) {
+        status.pod_uid = Some(uid);
+        status.starts += 1;
+    }
+    if let Some(heard) = seen.heard {
+        status.session = heard.session.clone().or(status.session);
+        status.usage = heard.usage.or(status.usage);
+    }
+    if *sight == Sight::Resumed {
+        status.deaths += 1;
+    }
+    let said = said(seen, sight);
+    status.ask = None;
+    match (sight, seen.heard) {
+        (Sight::Heard, Some(heard)) => {
+            status.state.clone_from(&heard.state);
+            status.since = Some(heard.since.clone());
+            status.evidence = Some(heard.evidence.clone());
+            status.ask.clone_from(&heard.ask);
+        }
+        // What was last known of it stays what is known.
+        (Sight::Over, _) => {}
+        _ => {
+            let state = match sight {
+                // Its end is still to be counted.
+                Sight::Leaving | Sight::Invalid | Sight::Taken(_) if told.state == "exited" => "exited",
+                Sight::Pending
+                | Sight::Left
+                | Sight::Taken(_)
+                | Sight::Resumed
+                | Sight::Failed
+                | Sight::Lost
+                | Sight::Invalid => "pending",
+                Sight::Unheard if seen.heard.is_none() => "starting",
+                Sight::Stopped(_) if seen.pod.is_none() => "suspended",
+                Sight::Ended => "exited",
+                Sight::Leaving | Sight::Stopped(_) => "stopping",
+                Sight::Unheard | Sight::Remembered | Sight::Silent | Sight::Heard | Sight::Over => "unknown",
+            };
+            if told.state != state {
+                status.since = Some(now.clone());
+            }
+            state.clone_into(&mut status.state);
+            status.evidence = Some(EvidenceStatus { source: "operator".to_owned(), detail: said.clone() });
+        }
+    }
+    status.needs = needs(agent, &status, seen, sight);
+    let is_ready = *sight == Sight::Heard && status.state != "exited";
+    let ready =
+        if is_ready { ("True", "Heard", "its sidecar is heard".to_owned()) } else { ("False", word(sight), said) };
+    let person = match &status.needs {
+        Some(why) => ("True", "Waits", why.clone()),
+        None => ("False", "GoesOn", "it goes on by itself".to_owned()),
+    };
+    status.conditions =
+        [("Ready", ready), ("NeedsPerson", person)].map(|(kind, how)| condition(told, kind, how, &now)).to_vec();
+    status
+}
+
+/// Says what is wrong with the agent's resource. A person is needed for it, if nobody is for something else.
+pub(super) fn needs_mending(status: &mut AgentStatus, told: &AgentStatus, seen: &Seen<'_>, wrong: &str) {
+    let now = humantime::format_rfc3339_seconds(seen.now).to_string();
+    let invalid = |kind: &str, is: &str| condition(told, kind, (is, "Invalid", wrong.to_owned()), &now);
+    status.conditions.retain(|one| one.kind != "Valid");
+    status.conditions.push(invalid("Valid", "False"));
+    if status.needs.is_none() {
+        status.needs = Some(wrong.to_owned());
+        status.conditions.iter_mut().filter(|one| one.kind == "NeedsPerson").for_each(|one| {
+            *one = invalid("NeedsPerson", "True");
+        });
+    }
+}
+
+/// Returns in a few words why a person is needed, if one is.
+fn needs(agent: &Agent, status: &AgentStatus, seen: &Seen<'_>, sight: &Sight) -> Option<String> {
+    if let Some(ask) = &status.ask {
+        return Some(format!("answer: {}", ask.kind));
+    }
+    let why = match sight {
+        Sight::Silent => {
+            let node = status.node.as_deref().unwrap_or("its node");
+            format!("{node} does not answer: bring it back, or confirm that it is down")
+        }
+        Sight::Taken(kind) => {
+            format!("delete the {kind} {} if nobody needs it: it is nobody's", child(&agent.name_any()))
+        }
+        Sight::Stopped(Stopped::Budget) => "its budget is used up".to_owned(),
+        Sight::Over | Sight::Ended => "it has ended".to_owned(),
+        Sight::Heard if status.state == "exited" => "it has ended".to_owned(),
+        Sight::Heard if status.state == "error" => "it gave up on an error".to_owned(),
+        _ if status.prompt == Some(PromptStatus::Unsure)
+            && (agent.spec.prompt.is_some() || agent.spec.brief.is_some()) =>
+        {
+            "nobody knows whether it has its prompt".to_owned()
+        }
+        _ => return seen.heard.filter(|_| *sight == Sight::Unheard).and_then(|heard| heard.unreachable.clone()),
+    };
+    Some(why)
+}
+
+/// Returns the reason of a condition.
+fn word(sight: &Sight) -> &'static str {
+    match sight {
+        Sight::Heard | Sight::Over | Sight::Ended => "Exited",
+        Sight::Unheard | Sight::Remembered => "Unheard",
+        Sight::Pending | Sight::Left | Sight::Resumed => "Pending",
+        Sight::Taken(_) => "Taken",
+        Sight::Failed => "PodFailed",
+        Sight::Leaving => "Stopping",
+        Sight::Silent => "NodeSilent",
+        Sight::Lost => "NodeLost",
+        Sight::Stopped(_) => "Suspended",
+        Sight::Invalid => "Invalid",
+    }
+}
+
+/// Returns what the operator itself has to say.
+fn said(seen: &Seen<'_>, sight: &Sight) -> String {
+    let node = seen.pod.and_then(|pod| pod.spec.as_ref()?.node_name.as_deref()).unwrap_or("its node");
+    match sight {
+        Sight::Heard => "it has ended by itself".to_owned(),
+        Sight::Unheard | Sight::Remembered => match seen.heard.and_then(|heard| heard.unreachable.as_ref()) {
+            Some(why) => format!("its sidecar cannot be reached: {why}"),
+            None => "its sidecar has not been heard yet".to_owned(),
+        },
+        Sight::Pending => seen.pod.and_then(waits_for).unwrap_or_else(|| "its pod does not run yet".to_owned()),
+        Sight::Left => "what is left of an earlier agent of this name has to go first".to_owned(),
+        Sight::Taken(kind) => format!("there is a {kind} of its name that is not known to be its"),
+        Sight::Resumed => "it has ended by itself, and goes on in another pod".to_owned(),
+        Sight::Failed => {
+            let ended = seen.pod.and_then(terminated);
+            let (code, message) = ended.map_or((None, None), |end| (Some(end.exit_code), end.message.clone()));
+            let code =
+                code.map_or_else(|| "its pod failed".to_owned(), |code| format!("its sidecar ended with {code}"));
+            match message.as_deref().and_then(|message| message.lines().last()) {
+                Some(line) => format!("{code}; another follows: {line}"),
+                None => format!("{code}; another follows"),
+            }
+        }
+        Sight::Leaving => "its pod is being ended".to_owned(),
+        Sight::Silent => format!("{node} does not answer; the agent may run there, so it is started nowhere else"),
+        Sight::Lost => format!("{node} is down; the agent goes on elsewhere"),
+        Sight::Stopped(Stopped::Asked) => "it is suspended".to_owned(),
+        Sight::Stopped(Stopped::Budget) => "its budget is used up".to_owned(),
+        Sight::Over => "it has ended by itself".to_owned(),
+        Sight::Ended => "its pod has ended; its fleet decides what follows".to_owned(),
+        Sight::Invalid => "its resource makes no sense".to_owned(),
+    }
+}
+
+/// Returns what a pod that does not run yet waits for, in Kubernetes' words.
+fn waits_for(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref()?;
+    let containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    let waiting = containers.filter_map(|one| one.state.as_ref()?.waiting.as_ref()).find_map(|waiting| {
+        let reason = waiting
+            .reason
+            .clone()
+            .filter(|reason| !matches!(reason.as_str(), "PodInitializing" | "ContainerCreating"))?;
+        Some(waiting.message.as_ref().map_or(reason.clone(), |message| format!("{reason}: {message}")))
+    });
+    let unscheduled = || {
+        let conditions = status.conditions.as_ref()?;
+        let one = conditions.iter().find(|one| one.type_ == "PodScheduled" && one.status == "False")?;
+        one.message.clone()
+    };
+    waiting.or_else(unscheduled)
+}
+
+fn terminated(pod: &Pod) -> Option<&ContainerStateTerminated> {
+    let status = pod.status.as_ref()?;
+    let containers = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+    containers
+        .filter_map(|one| one.state.as_ref()?.terminated.as_ref())
+        .find(|end| end.exit_code != 0 || end.message.is_some())
+}
+
+/// Returns how long the last container of a pod has been over.
+pub(super) fn over_for(pod: &Pod, now: SystemTime) -> Duration {
+    let ended = terminated(pod).and_then(|end| time(&end.finished_at.as_ref()?.0.to_string()));
+    ended.and_then(|ended| now.duration_since(ended).ok()).unwrap_or(LONG_AGO)
+}
+
+/// Nobody knows when; then it is long enough.
+const LONG_AGO: Duration = Duration::from_secs(3600);
+
+/// Returns how long a pod that is over has lived, if that is known.
+pub(super) fn lived_for(pod: &Pod) -> Option<Duration> {
+    let end = terminated(pod)?;
+    let began = time(&end.started_at.as_ref()?.0.to_string())?;
+    time(&end.finished_at.as_ref()?.0.to_string())?.duration_since(began).ok()
+}
+
+fn time(text: &str) -> Option<SystemTime> {
+    humantime::parse_rfc3339_weak(text).ok()
+}
+
+fn condition(told: &AgentStatus, kind: &str, (status, reason, message): (&str, &str, String), now: &str) -> Condition {
+    let before = told.conditions.iter().find(|one| one.kind == kind && one.status == status);
+    Condition {
+        kind: kind.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message,
+        last_transition_time: before.map_or_else(|| now.to_owned(), |before| before.last_transition_time.clone()),
+    }
+}

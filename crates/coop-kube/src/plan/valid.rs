@@ -1,0 +1,36 @@
+//! What an agent is told first, and what of its resource makes no sense.
+
+use super::Seen;
+use crate::resource::{Agent, Manager};
+
+/// The annotations of a pod have 256 KiB in all, and a brief is one of them.
+const LARGEST_BRIEF: usize = 240 * 1024;
+
+/// Returns the agent's first message, if it has one, or in one sentence why it cannot be run as its resource says.
+pub(super) fn first_message<'a>(agent: &'a Agent, seen: &Seen<'a>) -> Result<Option<&'a str>, String> {
+    let spec = &agent.spec;
+    if spec.actions.is_some() && spec.managed_by == Manager::Fleet {
+        return Err("its fleet has its own actions for it: leave out the actions".to_owned());
+    }
+    if let Some(actions) = &spec.actions {
+        actions.check(&spec.driver).map_err(|wrong| format!("actions: {wrong}"))?;
+    }
+    let (Some(brief), Some(read)) = (&spec.brief, seen.brief) else { return Ok(spec.prompt.as_deref()) };
+    if spec.prompt.is_some() {
+        return Err("it has a prompt and a brief, and only one of them can be what it is told first".to_owned());
+    }
+    if spec.runtime.is_some() {
+        return Err("with a brief it is run as a shim would: leave out the runtime".to_owned());
+    }
+    if spec.managed_by == Manager::Fleet {
+        return Err("its fleet tells it everything: leave out the brief".to_owned());
+    }
+    let size = serde_json::to_string(brief).map_or(usize::MAX, |text| text.len());
+    if size > LARGEST_BRIEF {
+        return Err(format!("brief: it has {} KiB, and {} are the most", size >> 10, LARGEST_BRIEF >> 10));
+    }
+    match read {
+        Ok(message) => Ok(Some(message)),
+        Err(wrong) => Err(format!("brief: {wrong}")),
+    }
+}
