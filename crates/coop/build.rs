@@ -9,6 +9,8 @@ use std::{env, fs, io};
 const FIRST: (u32, u32) = (2, 36);
 /// Linkers that do not know `INSERT`.
 const WITHOUT_INSERT: [&str; 2] = ["mold", "gold"];
+/// Digits of a place in a name.
+const PLACE: usize = 3;
 
 fn main() -> io::Result<()> {
     println!("cargo:rerun-if-changed=build.rs");
@@ -41,16 +43,24 @@ fn lay_out() -> io::Result<()> {
     Ok(())
 }
 
-/// Returns a symbol's name with its hashes left open: the one at the end, or those of crates within.
+/// Returns a symbol's name with its hashes left open: the one at the end; or those of crates within, and the places that
+/// earlier parts of the name are at, which move with the hashes' lengths.
 fn without_hashes(name: &str) -> String {
     if let Some((start, _)) = name.rsplit_once("17h") {
         return format!("{start}17h*E*");
     }
-    let mut parts = name.split("Cs");
+    open(&open(name, "Cs", usize::MAX), "B", PLACE)
+}
+
+/// Leaves open what stands between this mark and the next underscore, if it is a number of at most so many digits.
+fn open(name: &str, mark: &str, most: usize) -> String {
+    let mut parts = name.split(mark);
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |name, part| match part.split_once('_') {
-        Some((_, rest)) => format!("{name}Cs*_{rest}"),
-        None => format!("{name}Cs{part}"),
+        Some((number, rest)) if number.len() <= most && number.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
+            format!("{name}{mark}*_{rest}")
+        }
+        _ => format!("{name}{mark}{part}"),
     })
 }
 

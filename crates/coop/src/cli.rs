@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,8 +11,15 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use coop_api::Token;
 use coop_drivers::{Allowed, KNOWN, Runtime};
+use coop_session::LEAST_RECORDING;
 
 use crate::bridge;
+use crate::fleet::Ws;
+use crate::fleet::wrap::Wrap;
+use crate::fleet::{FleetCommand, Up};
+use crate::install::Install;
+use crate::mcp::Mcp;
+use crate::operator::{Operator, Unpack};
 use crate::run::Run;
 
 /// Runs a program on a terminal of its own and serves that terminal over HTTP, WebSocket and gRPC.
@@ -39,6 +47,14 @@ impl Cli {
             without_empty_variables(Self::command()).try_get_matches().unwrap_or_else(|error| explained(error).exit());
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
+}
+
+/// Writes what a shell completes coop's commands by.
+pub(crate) fn completions(shell: clap_complete::Shell) -> anyhow::Result<i32> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "coop", &mut text);
+    io::stdout().lock().write_all(&text)?;
+    Ok(0)
 }
 
 /// A variable that is set to nothing counts as not set.
@@ -76,8 +92,27 @@ pub(crate) enum Sub {
     Keys(Keys),
     /// Has a model work in this folder, with tools: coop's own agent
     Run(Box<Run>),
+    /// Runs many agents: the daemon
+    Up(Box<Up>),
+    #[command(flatten)]
+    Fleet(FleetCommand),
+    /// Makes, shows and deletes workspaces: git worktrees that agents work in
+    Ws(Ws),
+    /// Runs your own claude or opencode in the conversation of the workspace that you are in
+    Wrap(Wrap),
+    /// Serves the daemon's tools to an agent, by MCP over standard input and output (used by sidecars)
+    Mcp(Mcp),
+    /// Prints what completes coop's commands in a shell, such as `source <(coop completions bash)`
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
     /// Tells which agents are installed here, and what would not work
     Doctor(Doctor),
+    /// Installs an agent from npm into a folder of coop's own, and prints where its program is
+    Install(Install),
+    /// Sees to the agents of a Kubernetes namespace
+    Operator(Operator),
     /// Serves one agent by the adapter-shim protocol: briefs in, events and decisions out
     Shim(Shim),
     /// Runs a simulated agent, or a fake model server for real ones
@@ -88,6 +123,9 @@ pub(crate) enum Sub {
         /// Wait for an answer that somebody has to think about
         #[arg(long)]
         hold: bool,
+        /// Who reports, if it is an agent that coop does not run
+        #[arg(long = "as", value_name = "FILE")]
+        guest: Option<PathBuf>,
         /// Which hook
         event: String,
     },
@@ -113,6 +151,9 @@ pub(crate) enum Sub {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         commands: Vec<OsString>,
     },
+    /// Prepares a pod's volumes: makes folders, and puts this program where the agent's container finds it (used by pods)
+    #[command(hide = true)]
+    Unpack(Unpack),
     /// Shows a pane of tmux or GNU screen on this terminal (used by --attach)
     #[command(hide = true)]
     Bridge(Bridge),
@@ -141,23 +182,34 @@ pub(crate) struct Serve {
     pub(crate) allow_host: Vec<String>,
     /// What kind of agent the command is; `auto` goes by the program's name
     #[arg(long, env = "COOP_AGENT", value_name = "TYPE", default_value = "auto",
-          value_parser = PossibleValuesParser::new(["auto"].into_iter().chain(KNOWN.iter().map(|known| known.name)).chain(["unknown"])))]
+          value_parser = PossibleValuesParser::new(agent_names()))]
     pub(crate) agent: String,
     /// How the agent is run: its own terminal interface, its protocol over pipes, its server, or in coop's own program
     #[arg(long, env = "COOP_RUNTIME", value_name = "RUNTIME")]
     pub(crate) runtime: Option<RuntimeChoice>,
-    /// Give the agent a configuration of its own, set up without dialogs, instead of the user's
-    #[arg(long, env = "COOP_ISOLATE")]
-    pub(crate) isolate: bool,
+    /// Give the agent a configuration of its own, set up without dialogs, instead of the user's. An agent for which coop cannot do
+    /// that is refused, or with `--isolate=if-possible` run without
+    #[arg(long, env = "COOP_ISOLATE", value_name = "WHEN", num_args = 0..=1, require_equals = true,
+          default_value = "never", default_missing_value = "always")]
+    pub(crate) isolate: Isolate,
     /// JSON with the agent's settings, stop gate and start text, or TOML with patterns of its screen; one of each may be given
     #[arg(long, env = "COOP_AGENT_CONFIG", value_name = "PATH")]
     pub(crate) agent_config: Vec<PathBuf>,
+    /// JSON with a brief, as a shim takes it: the agent is run and set up as a shim would. What it is told is left to who steers it
+    #[arg(long, env = "COOP_BRIEF", value_name = "PATH", conflicts_with_all = ["runtime", "attach"])]
+    pub(crate) brief: Option<PathBuf>,
     /// How long an agent without structured signals must be quiet to count as idle
     #[arg(long, env = "COOP_IDLE_GRACE", value_name = "SECS", allow_negative_numbers = true, default_value = "60", value_parser = parse_secs)]
     pub(crate) idle_grace: Duration,
     /// Go on with an earlier conversation of the agent's, by its session id
     #[arg(long, env = "COOP_RESUME", value_name = "ID", conflicts_with = "attach")]
     pub(crate) resume: Option<String>,
+    /// Keep the conversation's id in this file, and go on with it at the next start; there is one sidecar for a file at a time
+    #[arg(long, env = "COOP_SESSION_FILE", value_name = "PATH", conflicts_with = "attach")]
+    pub(crate) session_file: Option<PathBuf>,
+    /// Who steers the agent, if only they may.
+    #[arg(skip)]
+    pub(crate) steered_by: Option<&'static str>,
     /// What an ACP agent may have done for it in its folder: fs (text files), terminal (commands)
     #[arg(long, env = "COOP_ACP_ALLOW", value_name = "WHAT", value_delimiter = ',')]
     pub(crate) acp_allow: Vec<AcpService>,
@@ -173,6 +225,12 @@ pub(crate) struct Serve {
     /// How much output is kept for those who come late
     #[arg(long, env = "COOP_RING_SIZE", value_name = "BYTES", default_value_t = 1 << 20, value_parser = parse_ring)]
     pub(crate) ring_size: usize,
+    /// Record the terminal to this file, as asciicast v3; one that is there already goes on
+    #[arg(long, env = "COOP_RECORD", value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+    /// How large a recording may become; the oldest half goes first
+    #[arg(long, env = "COOP_RECORD_LIMIT", value_name = "BYTES", default_value_t = 32 << 20, value_parser = clap::value_parser!(u64).range(LEAST_RECORDING..))]
+    pub(crate) record_limit: u64,
     /// TERM for the command [default: $TERM, or xterm-256color if that is unset or dumb]
     #[arg(long, value_name = "TERM")]
     pub(crate) term: Option<String>,
@@ -200,6 +258,17 @@ pub(crate) struct Serve {
     /// The command to run; for `--agent api` options of `coop run`
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// When an agent has a configuration of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Isolate {
+    #[value(alias = "true")]
+    Always,
+    // Values that say more about themselves would have the help of every option spread out.
+    IfPossible,
+    #[value(alias = "false")]
+    Never,
 }
 
 /// What an ACP agent may have done for it.
@@ -286,7 +355,7 @@ pub(crate) struct Shim {
     /// Which log lines are written
     #[arg(long, env = "COOP_LOG_LEVEL", value_name = "LVL", default_value = "info")]
     pub(crate) log_level: LogLevel,
-    /// How the agent is run [default: its name]
+    /// How the agent is run [default: its name]; for `api`, options of `coop run`
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
@@ -299,6 +368,8 @@ pub(crate) enum ShimAgent {
     Opencode,
     Gemini,
     Acp,
+    /// coop's own, `coop run`
+    Api,
     Mock,
 }
 
@@ -463,11 +534,11 @@ impl Bridge {
 }
 
 /// The value itself is not told: it may be a mistyped secret.
-fn parse_token(text: &str) -> Result<Token, &'static str> {
+pub(crate) fn parse_token(text: &str) -> Result<Token, &'static str> {
     Token::new(text)
 }
 
-fn parse_host(text: &str) -> Result<IpAddr, String> {
+pub(crate) fn parse_host(text: &str) -> Result<IpAddr, String> {
     if text.eq_ignore_ascii_case("localhost") {
         return Ok(IpAddr::from([127, 0, 0, 1]));
     }
@@ -501,6 +572,11 @@ fn parse_ring(text: &str) -> Result<usize, String> {
         Ok(bytes) if (4096..=MAX_RING).contains(&bytes) => Ok(bytes),
         _ => Err("not a number of bytes between 4096 and 1073741824".to_owned()),
     }
+}
+
+/// Returns what `--agent` takes.
+pub(crate) fn agent_names() -> impl Iterator<Item = &'static str> {
+    ["auto"].into_iter().chain(KNOWN.iter().map(|known| known.name)).chain(["unknown"])
 }
 
 #[cfg(test)]

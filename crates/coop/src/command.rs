@@ -6,12 +6,13 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use clap::Parser;
+use coop_api::is_own_agent_setting;
 use coop_session::Queries;
 use coop_term::Command;
 
 use crate::bridge::Target;
 use crate::cli::{Cli, Serve};
-use crate::run;
+use crate::{install, paths};
 
 /// Variables that tell of the terminal coop itself was started in, which is not the child's.
 const OTHER_TERMINALS: &[&str] = &[
@@ -41,7 +42,7 @@ pub(crate) fn command(options: &Serve, socket: &Path) -> anyhow::Result<(Command
         (Some(target), _) => (bridge(target)?, Queries::Left),
         (None, words) if options.is_own_agent() => (own_agent(words)?, Queries::Answered),
         (None, []) => bail!("there is nothing to run; give a command after --, such as `coop -- bash`, or --attach"),
-        (None, command) => (command.to_vec(), Queries::Answered),
+        (None, command) => (installed(command.to_vec()), Queries::Answered),
     };
     let mut argv = argv.into_iter();
     let program = argv.next().unwrap_or_default();
@@ -50,6 +51,18 @@ pub(crate) fn command(options: &Serve, socket: &Path) -> anyhow::Result<(Command
         Command { program, args: argv.collect(), env: environment(options, socket, inherited), ..Command::default() },
         queries,
     ))
+}
+
+/// Returns a command with the agent that coop has installed, if it names one that is not on PATH.
+fn installed(mut command: Vec<OsString>) -> Vec<OsString> {
+    if let Some(word) = command.first_mut()
+        && let Some(name) = word.to_str()
+        && paths::on_path(name).is_none()
+        && let Some(program) = install::program(name)
+    {
+        *word = program.into();
+    }
+    command
 }
 
 /// Returns the command of coop's own agent, which is this program; the words are options of `coop run`.
@@ -78,7 +91,8 @@ fn environment(
     inherited: impl Iterator<Item = OsString>,
 ) -> Vec<(OsString, Option<OsString>)> {
     // Those of the simulated agent and of our own are for the child.
-    let is_for_child = |name: &str| name.starts_with("COOP_SIM_") || options.is_own_agent() && run::is_setting(name);
+    let is_for_child =
+        |name: &str| name.starts_with("COOP_SIM_") || options.is_own_agent() && is_own_agent_setting(name);
     let is_ours = |name: &OsStr| {
         let is_named = name.as_encoded_bytes().starts_with(b"COOP_") && !name.to_str().is_some_and(is_for_child);
         is_named || name == BOOTSTRAP

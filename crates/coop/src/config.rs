@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use coop_drivers::{Rules, StartSource};
+use coop_drivers::{McpServer, Rules, StartSource};
 use coop_session::{Prime, StartConfig, StopConfig, StopMode};
 use serde::Deserialize;
 use serde_json::Value;
@@ -15,8 +15,16 @@ use serde_json::Value;
 pub(crate) struct AgentConfig {
     pub(crate) settings: Option<Value>,
     pub(crate) stop: StopConfig,
+    /// Whether a gate may be left out for an agent that cannot be held.
+    pub(crate) gate_is_optional: bool,
     pub(crate) start: StartConfig,
     pub(crate) rules: Option<Rules>,
+    /// Servers of tools that the agent is to use; no file has any.
+    pub(crate) mcp: Vec<McpServer>,
+    /// Who the agent is to the tools of its fleet.
+    pub(crate) tools: Option<PathBuf>,
+    /// Where to write down how others come to its conversation.
+    pub(crate) session: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -27,6 +35,8 @@ struct File {
     stop: Stop,
     #[serde(default)]
     start: Start,
+    tools: Option<PathBuf>,
+    session: Option<PathBuf>,
 }
 
 #[derive(Default, Deserialize)]
@@ -35,6 +45,8 @@ struct Stop {
     mode: Mode,
     prompt: Option<String>,
     escalate: bool,
+    /// Whether an agent that cannot be held may be run all the same.
+    if_possible: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -76,6 +88,13 @@ impl AgentConfig {
         self.settings.is_some() || self.stop != StopConfig::default() || self.start != StartConfig::default()
     }
 
+    /// Leaves out a gate that need not be.
+    pub(crate) fn without_optional_gate(&mut self) {
+        if self.gate_is_optional && self.stop.mode == StopMode::Gate {
+            self.stop = StopConfig::default();
+        }
+    }
+
     /// Reads the files, at most one of each kind.
     pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Self> {
         let mut all = Self::default();
@@ -90,6 +109,9 @@ impl AgentConfig {
                 Part::Rules(rules) => all.rules = Some(rules),
                 Part::Run(file) => {
                     has_run = true;
+                    all.tools = file.tools;
+                    all.session = file.session;
+                    all.gate_is_optional = file.stop.if_possible;
                     (all.settings, all.stop, all.start) = (file.settings, file.stop.into(), file.start.into());
                 }
             }
@@ -104,7 +126,7 @@ impl Part {
             return Ok(Self::Rules(Rules::parse(text)?));
         }
         let value: Value = serde_json::from_str(text).context("it is not JSON")?;
-        let known = ["settings", "stop", "start"];
+        let known = ["settings", "stop", "start", "tools", "session"];
         if !known.iter().any(|key| value.get(key).is_some()) {
             bail!("it has none of the keys {}", known.join(", "));
         }

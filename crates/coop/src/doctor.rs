@@ -7,12 +7,13 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use coop_drivers::{KNOWN, Known, Login};
-use rustix::fs::{Access, access};
 use serde::Serialize;
 use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::cli::Doctor;
+use crate::install::{self, is_between};
+use crate::paths::on_path;
 
 /// How long an agent may take to say its version.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -54,7 +55,7 @@ async fn look(known: &Known) -> Finding {
     let program = match known.programs {
         // It is what runs now.
         [] => env::current_exe().ok(),
-        names => names.iter().find_map(|name| on_path(name)),
+        names => names.iter().find_map(|name| on_path(name)).or_else(|| install::program(known.name)),
     };
     let mut problems = Vec::new();
     let version = match &program {
@@ -95,7 +96,7 @@ async fn look(known: &Known) -> Finding {
 fn absent(known: &Known) -> String {
     let names = known.programs.join(" or ");
     match known.tested {
-        Some((_, newest)) => format!("{names} is not on PATH; npm install -g {}@{newest} installs it", known.package),
+        Some((_, newest)) => format!("{names} is not on PATH; `coop install {}@{newest}` installs it", known.name),
         None => format!("{names} is not on PATH; any other program that speaks it can be named after --"),
     }
 }
@@ -106,16 +107,6 @@ fn without_login(known: &Known) -> Option<String> {
     let by_file = (!known.logins.is_empty()).then(|| format!("log in with {}", known.name));
     let ways: Vec<_> = by_key.into_iter().chain(by_file).collect();
     (!ways.is_empty()).then(|| format!("no login was found: {}", ways.join(" or ")))
-}
-
-/// Returns where a program is.
-fn on_path(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file() && is_executable(file))
-}
-
-fn is_executable(file: &Path) -> bool {
-    access(file, Access::EXEC_OK).is_ok()
 }
 
 /// Asks a program for its version.
@@ -133,15 +124,6 @@ async fn version(program: &Path) -> Result<String, String> {
             Err(complaint.lines().next().unwrap_or("it says nothing").to_owned())
         }
     }
-}
-
-/// Tells whether a version is one of a range, by its numbers.
-fn is_between(version: &str, oldest: &str, newest: &str) -> bool {
-    let numbers = |version: &str| -> Vec<u64> {
-        let plain = version.split(['-', '+']).next().unwrap_or_default();
-        plain.split('.').map_while(|part| part.parse().ok()).collect()
-    };
-    (numbers(oldest)..=numbers(newest)).contains(&numbers(version))
 }
 
 /// Returns where an agent's login is. Only whether it is there is looked at.
@@ -189,18 +171,4 @@ fn table(findings: &[Finding]) -> String {
     }
     text.push('\n');
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_compared_by_their_numbers() {
-        assert!(is_between("2.1.197", "2.1.197", "2.1.197"));
-        assert!(is_between("2.1.99", "2.1.9", "2.1.197"));
-        assert!(is_between("0.61.0-preview.1", "0.61.0", "0.61.0"));
-        assert!(!is_between("2.2.0", "2.1.9", "2.1.197"));
-        assert!(!is_between("2.1.8", "2.1.9", "2.1.197"));
-    }
 }

@@ -71,12 +71,18 @@ pub(crate) async fn bind(options: &Serve) -> anyhow::Result<Bound> {
         }
     };
     let path = std::path::absolute(&path).context("cannot tell the current folder")?;
-    paths::check_length(&path)?;
-    paths::clear_for_socket(&path)?;
-    let listener = bind_socket(&path)?;
+    let (listener, socket) = socket_file(&path)?;
     lines.push(format!("unix {}", path.display()));
     listeners.push((Listener::Unix(listener), Surface::Api));
-    Ok(Bound { listeners, lines, socket: SocketFile { inode: inode(&path), path } })
+    Ok(Bound { listeners, lines, socket })
+}
+
+/// Binds a socket in the place of one that nobody listens on any more.
+pub(crate) fn socket_file(path: &Path) -> anyhow::Result<(UnixListener, SocketFile)> {
+    paths::check_length(path)?;
+    paths::clear_for_socket(path)?;
+    let listener = bind_socket(path)?;
+    Ok((listener, SocketFile { inode: inode(path), path: path.to_owned() }))
 }
 
 async fn bind_port(host: IpAddr, port: u16, flag: &str) -> anyhow::Result<TcpListener> {

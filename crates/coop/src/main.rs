@@ -9,14 +9,20 @@ mod command;
 mod config;
 mod doctor;
 mod driven;
+mod fleet;
 mod guard;
 mod hook;
+mod install;
 mod leftovers;
 mod listen;
+mod mcp;
 mod oneshot;
+mod operator;
 mod paths;
+mod record;
 mod run;
 mod serve;
+mod session_file;
 mod shield;
 mod shim;
 
@@ -27,9 +33,9 @@ use crate::cli::{Cli, Sim, Simulated, Sub};
 
 fn main() -> ExitCode {
     let cli = Cli::read();
-    if let Some(Sub::Hook { event, hold }) = &cli.sub {
+    if let Some(Sub::Hook { event, hold, guest }) = &cli.sub {
         // Before everything else: the agent waits for it.
-        hook::run(event, *hold);
+        hook::run(event, *hold, guest.as_deref());
         return ExitCode::SUCCESS;
     }
     if let Some(Sub::Guard { leaders }) = &cli.sub {
@@ -42,9 +48,18 @@ fn main() -> ExitCode {
     if let Some(token) = match &cli.sub {
         None => cli.serve.auth_token.as_ref(),
         Some(Sub::Shim(options)) => options.auth_token.as_ref(),
+        Some(Sub::Up(options)) => options.auth_token.as_ref(),
         Some(_) => None,
     } {
         shield::hide_token(token);
+    }
+    let store = match &cli.sub {
+        Some(Sub::Up(options)) => Some(&options.store),
+        Some(Sub::Fleet(command)) => command.store(),
+        Some(_) | None => None,
+    };
+    if let Some(url) = store.and_then(|store| store.store.as_ref()) {
+        shield::hide_store(&url.0);
     }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -59,7 +74,16 @@ fn main() -> ExitCode {
             Some(Sub::Keys(options)) => oneshot::keys(options).await,
             Some(Sub::Run(options)) => run::run(*options).await,
             Some(Sub::Shim(options)) => shim::run(options).await,
+            Some(Sub::Up(options)) => fleet::up(*options).await,
+            Some(Sub::Fleet(command)) => fleet::run(command).await,
+            Some(Sub::Ws(options)) => fleet::ws::run(options).await,
+            Some(Sub::Wrap(options)) => fleet::wrap::run(options).await,
+            Some(Sub::Mcp(options)) => mcp::run(options).await,
+            Some(Sub::Completions { shell }) => cli::completions(shell),
             Some(Sub::Doctor(options)) => doctor::run(options).await,
+            Some(Sub::Install(options)) => install::run(options).await,
+            Some(Sub::Operator(options)) => operator::run(options).await,
+            Some(Sub::Unpack(options)) => operator::unpack(&options),
             Some(Sub::Sim(Sim { what })) => simulate(what).await,
             Some(Sub::Hook { .. } | Sub::Guard { .. } | Sub::Await { .. }) => Ok(0),
             Some(Sub::Bridge(options)) => Ok(bridge::run(options.target()?).await?),

@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use rustix::fs::{Access, access};
 
 /// Returns the folder for sockets, private to this user, making it if need be.
 pub(crate) fn runtime_dir() -> anyhow::Result<PathBuf> {
@@ -29,6 +30,22 @@ pub(crate) fn runtime_dir() -> anyhow::Result<PathBuf> {
         );
     }
     Ok(folder)
+}
+
+/// Returns where a program is.
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_program(file))
+}
+
+/// Tells whether a file can be run.
+pub(crate) fn is_program(file: &Path) -> bool {
+    file.is_file() && access(file, Access::EXEC_OK).is_ok()
+}
+
+/// Returns a path as text.
+pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
+    path.to_str().map(str::to_owned).with_context(|| format!("{} is not UTF-8", path.display()))
 }
 
 /// Makes a folder that only this user can look into.

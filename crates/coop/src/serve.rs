@@ -4,10 +4,10 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use coop_api::{AgentId, Agents, Reply, Request, Size};
-use coop_server::{Config, Server};
-use coop_session::{Handle, Options, StartError};
-use coop_term::{Exit, SpawnError};
+use coop_api::{AgentId, Agents, EventBody, Lifecycle, Reply, Request, Seq, Size};
+use coop_server::{Config, Links, Recorded, Server};
+use coop_session::{Handle, OpenRecording, Options, Recorder, Recording, StartError};
+use coop_term::{Command, Exit, SpawnError};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tracing::level_filters::LevelFilter;
@@ -16,15 +16,17 @@ use crate::bridge;
 use crate::cli::{Linger, LogFormat, LogLevel, Serve};
 use crate::command::command;
 use crate::config::AgentConfig;
-use crate::driven;
+use crate::driven::{self, minute};
 use crate::leftovers::Folder;
 use crate::listen::{self, SocketFile};
+use crate::session_file::SessionFile;
 use crate::shield;
+use crate::shim::brief;
 
 /// A second signal counts as another order only after this: `timeout` and shells send one to a process and to its group.
 const SAME_ORDER: Duration = Duration::from_millis(500);
 /// A child that fails within this time after the start was not seen by anybody.
-const AT_ONCE: Duration = Duration::from_secs(5);
+const AT_ONCE: Duration = Duration::from_secs(10);
 /// How many of its last lines are shown then.
 const LAST_LINES: usize = 10;
 /// How long clients may take to go once they were told to.
@@ -58,23 +60,36 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     }
     start_log(options.log_format, options.log_level);
     let size = Size::new(options.cols, options.rows).context("--cols and --rows")?;
-    let config = AgentConfig::read(&options.agent_config)?;
-    if let Some(target) = &options.attach {
-        bridge::check(target).await?;
-    }
+    let mut config = AgentConfig::read(&options.agent_config)?;
+    let mut signals = Signals::new()?;
+    let session_file = tokio::select! {
+        ready = make_ready(&mut options, &mut config) => ready?,
+        number = signals.number() => {
+            tracing::info!("told to stop before the agent was started");
+            return Ok(128 + number);
+        }
+    };
     shield::raise();
     tokio::spawn(shield::reap_adopted());
-    let mut signals = Signals::new()?;
-    let Running { handle, done, server, agent, lines, _folder, _socket } = start(&options, config, size).await?;
+    let Running { handle, done, server, agent, lines, recorder, _folder, _socket } =
+        start(&options, config, size).await?;
+    if let Some(file) = session_file {
+        tokio::spawn(file.keep(handle.clone()));
+    }
     match announce(agent, &lines) {
         // Whoever wanted to know is gone. The agent is not theirs alone.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         told => told.context("cannot write to standard output")?,
     }
     let began = Instant::now();
-    let (exit, was_told) = until_done(&handle, done, &mut signals, options.linger).await;
-    let failed = exit.is_some_and(|exit| exit.code != Some(0)) && !was_told;
+    let exit = until_done(&handle, done, &mut signals, options.linger).await;
+    let failed = exit.is_some_and(|exit| exit.code != Some(0)) && exited_itself(&handle).await;
     let last_lines = if failed { last_lines(&handle).await } else { Vec::new() };
+    if let Some(recorder) = recorder
+        && tokio::time::timeout(FAREWELL, recorder.finish()).await.is_err()
+    {
+        tracing::warn!("the end of the recording could not be written in time");
+    }
     server.shut_down(FAREWELL).await;
     if options.attach.is_some() && exit.is_some_and(|exit| exit.code == Some(1)) {
         // A bridge that failed says why.
@@ -90,6 +105,26 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     Ok(exit.map_or(1, |exit| exit.code.or(exit.signal.map(|signal| 128 + signal)).unwrap_or(1)))
 }
 
+/// Does what has to be done before anything runs. That may take a minute, and can be given up at any time.
+async fn make_ready(options: &mut Serve, config: &mut AgentConfig) -> anyhow::Result<Option<SessionFile>> {
+    if let Some(target) = &options.attach {
+        bridge::check(target).await?;
+    }
+    let session_file = match &options.session_file {
+        Some(path) => {
+            let (file, session) = SessionFile::open(path)?;
+            options.resume = options.resume.take().or(session);
+            Some(file)
+        }
+        None => None,
+    };
+    if let Some(path) = options.brief.take() {
+        brief::apply(&path, options, config)?;
+    }
+    minute::over(options).await;
+    Ok(session_file)
+}
+
 /// A session that is served.
 pub(crate) struct Running {
     pub(crate) handle: Handle,
@@ -99,6 +134,7 @@ pub(crate) struct Running {
     pub(crate) agent: &'static str,
     /// Where it can be reached.
     pub(crate) lines: Vec<String>,
+    pub(crate) recorder: Option<Recorder>,
     pub(crate) _folder: Option<Folder>,
     pub(crate) _socket: SocketFile,
 }
@@ -120,13 +156,65 @@ pub(crate) async fn start(options: &Serve, config: AgentConfig, size: Size) -> a
         grace: options.grace,
         idle_timeout: Some(options.idle_timeout).filter(|timeout| !timeout.is_zero()),
     };
+    let recording = recording(options, chosen.name, &session.command)?;
     let (handle, done) = coop_session::start(session).await.map_err(CannotRun)?;
+    let recorder = match recording {
+        Wanted::Nothing => None,
+        Wanted::Open(recording) => Some(recording.start(&handle).context("cannot record")?),
+        Wanted::Full(why) => {
+            handle.tell_unrecorded(why).await;
+            None
+        }
+    };
+    let recorded =
+        options.record.clone().map(|path| Recorded { path, name: chosen.name.to_owned(), links: Links::Followed });
     let token = options.auth_token.clone();
-    let server = Server::new(handle.clone(), Config { token, hosts: options.allow_host.clone() });
+    let served = Config {
+        token,
+        hosts: options.allow_host.clone(),
+        steered_by: options.steered_by,
+        folder: std::env::current_dir().ok(),
+        recording: recorded,
+        ..Config::default()
+    };
+    let server = Server::new(handle.clone(), served);
     for (listener, surface) in bound.listeners {
         server.listen(listener, surface);
     }
-    Ok(Running { handle, done, server, agent: chosen.name, lines: bound.lines, _folder: folder, _socket: bound.socket })
+    Ok(Running {
+        handle,
+        done,
+        server,
+        agent: chosen.name,
+        lines: bound.lines,
+        recorder,
+        _folder: folder,
+        _socket: bound.socket,
+    })
+}
+
+/// What is to be recorded.
+enum Wanted {
+    Nothing,
+    Open(Box<OpenRecording>),
+    /// Something, but the disk has no room for it.
+    Full(String),
+}
+
+/// Opens the recording, if one is wanted. A disk that is full keeps nobody from working.
+fn recording(options: &Serve, title: &str, command: &Command) -> anyhow::Result<Wanted> {
+    let Some(path) = &options.record else { return Ok(Wanted::Nothing) };
+    let term = command.env.iter().rev().find(|(name, _)| name == "TERM").and_then(|(_, value)| value.as_ref());
+    let term = term.map(|term| term.to_string_lossy().into_owned()).unwrap_or_default();
+    let recording = Recording { path: path.clone(), limit: options.record_limit, term, title: title.to_owned() };
+    match recording.open() {
+        Ok(open) => Ok(Wanted::Open(Box::new(open))),
+        Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
+            tracing::warn!(path = %path.display(), %error, "the terminal is not recorded");
+            Ok(Wanted::Full(error.to_string()))
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot record to {}", path.display())),
+    }
 }
 
 /// Returns the last lines on the screen that are not empty.
@@ -136,19 +224,30 @@ async fn last_lines(handle: &Handle) -> Vec<String> {
     lines[lines.len().saturating_sub(LAST_LINES)..].iter().map(|&line| line.to_owned()).collect()
 }
 
-/// Waits for the session's end, passing on what should bring it about: a signal, or the child's own exit. Returns also
-/// whether there was a signal.
+/// Tells whether the child exited before anybody wanted it to.
+async fn exited_itself(handle: &Handle) -> bool {
+    let Ok(Reply::Events(page)) = handle.call(handle.id(), Request::Events(Seq(0))).await else { return false };
+    let ends = page.events.iter().rev().filter_map(|event| match &event.body {
+        EventBody::Lifecycle(Lifecycle::Stopping) => Some(false),
+        EventBody::Lifecycle(Lifecycle::Exited { .. }) => Some(true),
+        _ => None,
+    });
+    // The newest two are the child's exit and the session's stop, in the order they came in.
+    ends.take(2).last().unwrap_or(false)
+}
+
+/// Waits for the session's end, passing on what should bring it about: a signal, or the child's own exit.
 async fn until_done(
     handle: &Handle,
     mut done: oneshot::Receiver<Option<Exit>>,
     signals: &mut Signals,
     linger: Linger,
-) -> (Option<Exit>, bool) {
+) -> Option<Exit> {
     let mut asked = false;
     let mut told: Option<Instant> = None;
     loop {
         tokio::select! {
-            exit = &mut done => return (exit.ok().flatten(), told.is_some()),
+            exit = &mut done => return exit.ok().flatten(),
             () = signals.next() => {
                 if told.is_some_and(|told| told.elapsed() < SAME_ORDER) {
                     continue;
@@ -193,12 +292,17 @@ impl Signals {
     }
 
     pub(crate) async fn next(&mut self) {
+        self.number().await;
+    }
+
+    async fn number(&mut self) -> i32 {
         let [terminate, interrupt, hang_up] = &mut self.0;
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = hang_up.recv() => {}
-        }
+        let kind = tokio::select! {
+            _ = terminate.recv() => SignalKind::terminate(),
+            _ = interrupt.recv() => SignalKind::interrupt(),
+            _ = hang_up.recv() => SignalKind::hangup(),
+        };
+        kind.as_raw_value()
     }
 }
 

@@ -12,33 +12,56 @@ use tokio::signal::unix::{SignalKind, signal};
 /// The kernel's `__WNOTHREAD`: only children of the thread that asks.
 const OF_THIS_THREAD: WaitIdOptions = WaitIdOptions::from_bits_retain(0x2000_0000);
 
+/// Where the password of the store's server is kept for the daemon, when it was in a variable that its agents would see.
+pub(crate) const STORE_PASSWORD: &str = "COOP_STORE_PASSWORD";
+
 /// Takes the token off the command line, which everybody may read, by starting again without it. Returns if there is
 /// none on it.
 pub(crate) fn hide_token(token: &Token) {
-    let mut args = env::args_os();
-    let name = args.next();
-    let Some(args) = without_token(args) else { return };
+    if let Some(args) = without(env::args_os().skip(1), "--auth-token") {
+        start_again(args, |again| {
+            again.env("COOP_AUTH_TOKEN", token.expose());
+        });
+    }
+}
+
+/// The same for where the store is, which may have a password in it, and for a password that agents would inherit.
+pub(crate) fn hide_store(url: &str) {
+    let password = env::var_os("PGPASSWORD");
+    let args = without(env::args_os().skip(1), "--store");
+    if args.is_none() && password.is_none() {
+        return;
+    }
+    start_again(args.unwrap_or_else(|| env::args_os().skip(1).collect()), |again| {
+        again.env("COOP_STORE", url).env_remove("PGPASSWORD");
+        if let Some(password) = password {
+            again.env(STORE_PASSWORD, password);
+        }
+    });
+}
+
+/// Becomes the same program with other arguments. If that cannot be, what was to be hidden works all the same.
+fn start_again(args: Vec<OsString>, change: impl FnOnce(&mut Command)) {
     let Ok(program) = env::current_exe() else { return };
     let mut again = Command::new(program);
-    again.args(args).env("COOP_AUTH_TOKEN", token.expose());
-    if let Some(name) = name {
+    again.args(args);
+    change(&mut again);
+    if let Some(name) = env::args_os().next() {
         again.arg0(name);
     }
-    // If that cannot be, the token works all the same.
     let _ = again.exec();
 }
 
-/// Returns the arguments without the token, if it is among those for us.
-fn without_token(args: impl Iterator<Item = OsString>) -> Option<Vec<OsString>> {
-    const FLAG: &str = "--auth-token";
+/// Returns the arguments without a flag and its value, if it is among those for us.
+fn without(args: impl Iterator<Item = OsString>, flag: &str) -> Option<Vec<OsString>> {
     let mut args = args.peekable();
     let mut kept = Vec::new();
     let mut found = false;
     while let Some(arg) = args.next_if(|arg| arg != "--") {
-        if arg == FLAG {
+        if arg == flag {
             args.next();
             found = true;
-        } else if has_value(&arg, FLAG) {
+        } else if has_value(&arg, flag) {
             found = true;
         } else {
             kept.push(arg);
@@ -87,7 +110,7 @@ mod tests {
     #[test]
     fn the_token_is_taken_off_the_command_line() {
         let without = |line: &str| {
-            let kept = without_token(line.split(' ').map(OsString::from));
+            let kept = without(line.split(' ').map(OsString::from), "--auth-token");
             kept.map(|kept| kept.iter().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" "))
         };
         assert_eq!(without("--port 0 --auth-token hush -- a b"), Some("--port 0 -- a b".to_owned()));

@@ -1,6 +1,9 @@
 //! `coop shim`: an agent at a time by the adapter-shim protocol, each started as a sidecar starts one.
 
 mod backend;
+pub(crate) mod brief;
+mod setup;
+mod usage;
 
 use std::env;
 use std::ffi::OsString;
@@ -11,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Parser;
 use coop_api::{Error, Size};
-use coop_server::shim::{Host, Kind, Published, Script, Shim, ShimConfig, Start, Written};
+use coop_server::shim::{Host, Kind, Published, Script, Shim, ShimConfig, Start, Used, Written};
 use coop_server::{Config, Listener};
 use coop_session::Handle;
 use serde_json::json;
@@ -20,8 +23,10 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
 use self::backend::Backend;
+use self::usage::Meter;
 use crate::cli::{self, Cli, Serve, ShimAgent};
 use crate::config::AgentConfig;
+use crate::driven::minute;
 use crate::serve::{self, Running, Signals};
 use crate::shield;
 
@@ -37,6 +42,7 @@ pub(crate) async fn run(options: cli::Shim) -> anyhow::Result<i32> {
             options.host
         );
     }
+    check(&options)?;
     let backend = Backend::from_environment()?;
     if let Some(workspace) = &options.workspace {
         env::set_current_dir(workspace).with_context(|| format!("cannot work in {}", workspace.display()))?;
@@ -52,13 +58,13 @@ pub(crate) async fn run(options: cli::Shim) -> anyhow::Result<i32> {
     let config = ShimConfig {
         agent: kind(options.agent, options.mock),
         strict: options.strict,
-        server: Config { token: options.auth_token.clone(), hosts: options.allow_host.clone() },
+        server: Config { token: options.auth_token.clone(), hosts: options.allow_host.clone(), ..Config::default() },
     };
     let backend = backend.map(Arc::new);
     if let Some(backend) = &backend {
         tokio::spawn(Arc::clone(backend).renew());
     }
-    let shim = Shim::new(Sidecars { options, backend, last: Mutex::default() }, config);
+    let shim = Shim::new(Sidecars { options, backend, last: Mutex::default(), meter: Meter::default() }, config);
     shim.listen(Listener::Tcp(listener));
     announce(port).context("cannot write to standard output")?;
     signals.next().await;
@@ -81,6 +87,22 @@ fn kind(agent: ShimAgent, mock: bool) -> Kind {
         ShimAgent::Opencode => Kind::Real { sdk: "opencode", plugin: "opencode" },
         ShimAgent::Gemini => Kind::Real { sdk: "gemini", plugin: "gemini" },
         ShimAgent::Acp => Kind::Real { sdk: "acp", plugin: "acp" },
+        ShimAgent::Api => Kind::Real { sdk: "api", plugin: "coop-api" },
+    }
+}
+
+/// Refuses what no agent could ever be started with.
+fn check(options: &cli::Shim) -> anyhow::Result<()> {
+    match options.agent {
+        ShimAgent::Acp if options.command.is_empty() && !options.mock => {
+            bail!("ACP is spoken by many: give the agent's command after --")
+        }
+        ShimAgent::Gemini | ShimAgent::Acp if options.isolate => {
+            bail!(
+                "--isolate is for claude, codex and opencode; leave it out, and set HOME for a configuration of its own"
+            )
+        }
+        _ => Ok(()),
     }
 }
 
@@ -97,6 +119,7 @@ struct Sidecars {
     backend: Option<Arc<Backend>>,
     /// The end of the last one. There is never more than one, and they have the same socket.
     last: Mutex<Option<JoinHandle<()>>>,
+    meter: Meter,
 }
 
 impl Host for Sidecars {
@@ -104,6 +127,10 @@ impl Host for Sidecars {
 
     async fn start(&self, start: Start) -> Result<Handle, Error> {
         self.launch(start).await.map_err(|error| Error::internal(format!("{error:#}")))
+    }
+
+    fn usage(&self) -> Used {
+        self.meter.read()
     }
 
     async fn publish(&self, file: Written) -> Published {
@@ -118,8 +145,11 @@ impl Sidecars {
             last.await.context("the last agent")?;
         }
         let options = self.serve_options(&start)?;
+        minute::over(&options).await;
         let size = Size::new(options.cols, options.rows).context("the terminal's size")?;
-        let config = AgentConfig { settings: settings(self.options.agent, &start), ..AgentConfig::default() };
+        let settings = setup::settings(self.options.agent, &start);
+        let mcp = setup::mcp(&start)?;
+        let config = AgentConfig { settings, mcp, ..AgentConfig::default() };
         let Running { handle, done, server, _folder, _socket, .. } = serve::start(&options, config, size).await?;
         *last = Some(tokio::spawn(async move {
             // However it ended, what belongs to it goes.
@@ -132,32 +162,18 @@ impl Sidecars {
 
     /// Returns what the command line of a sidecar for this agent would be.
     fn serve_options(&self, start: &Start) -> anyhow::Result<Serve> {
-        let (name, runtime) = match self.options.agent {
-            ShimAgent::Claude => ("claude", "pipe"),
-            ShimAgent::Codex => ("codex", "pipe"),
-            ShimAgent::Opencode => ("opencode", "server"),
-            ShimAgent::Gemini => ("gemini", "pipe"),
-            ShimAgent::Acp => ("acp", "pipe"),
-            ShimAgent::Mock => bail!("a script is not run"),
-        };
-        let mut words: Vec<OsString> = ["coop", "--agent", name, "--runtime", runtime].map(OsString::from).to_vec();
+        let Some((name, runtime)) = setup::way(self.options.agent) else { bail!("a script is not run") };
+        let mut words: Vec<OsString> = ["coop", "--agent", name].map(OsString::from).to_vec();
         words.extend(self.options.isolate.then(|| "--isolate".into()));
         words.push("--".into());
         match self.options.command.as_slice() {
             [] if name == "acp" => bail!("ACP is spoken by many: give the agent's command after --"),
+            // It is this program itself.
+            [] if self.options.agent == ShimAgent::Api => {}
             [] => words.push(name.into()),
             command => words.extend_from_slice(command),
         }
-        if let (ShimAgent::Claude, Some(most)) = (self.options.agent, start.max_turns) {
-            words.extend(["--max-turns".into(), most.to_string().into()]);
-        }
-        // Some are told on their own command line what to go on with, some by an option of ours.
-        let mut resume = start.resume.clone();
-        match self.options.agent {
-            ShimAgent::Codex => words.extend(resume.take().into_iter().flat_map(|id| ["resume".into(), id.into()])),
-            ShimAgent::Opencode => words.extend(resume.take().into_iter().flat_map(|id| ["-s".into(), id.into()])),
-            ShimAgent::Claude | ShimAgent::Gemini | ShimAgent::Acp | ShimAgent::Mock => {}
-        }
+        words.extend(setup::options(self.options.agent, start));
         // The variables that set a sidecar's options set the shim's, not those of the agent in it.
         let cli = Cli::try_parse_from(words)?;
         Ok(Serve {
@@ -165,16 +181,15 @@ impl Sidecars {
             port: None,
             grpc_port: None,
             health_port: None,
-            auth_token: None,
+            auth_token: self.options.auth_token.clone(),
+            allow_host: self.options.allow_host.clone(),
+            steered_by: Some("the shim"),
             attach: None,
-            resume,
+            record: None,
+            runtime: Some(runtime),
+            brief: None,
+            resume: start.resume.clone(),
             ..cli.serve
         })
     }
-}
-
-/// Returns settings by which the agent asks about tools that it would use without asking.
-fn settings(agent: ShimAgent, start: &Start) -> Option<serde_json::Value> {
-    let is_claude = agent == ShimAgent::Claude && !start.ask_about.is_empty();
-    is_claude.then(|| json!({ "permissions": { "ask": start.ask_about } }))
 }

@@ -18,6 +18,8 @@ use std::str::FromStr;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+pub(crate) use self::raw::watch;
+
 /// The session to attach to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {

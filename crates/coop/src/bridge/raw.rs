@@ -109,7 +109,7 @@ impl AsFd for Tty {
 
 /// Watches a descriptor that belongs to the watcher.
 #[expect(deprecated, reason = "its successor is unsafe for descriptors that may change; an OwnedFd cannot")]
-pub(super) fn watch(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+pub(crate) fn watch(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(fd, interest)
 }
 

@@ -7,9 +7,11 @@ mod cut;
 use std::env;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 use self::cut::Cut;
+use crate::fleet::Pass;
 
 /// What a sidecar that is alive answers within.
 const REPORT_LIMIT: Duration = Duration::from_secs(5);
@@ -21,18 +23,26 @@ const NEVER_CUT: &str = "PermissionRequest";
 pub(crate) const TOKEN: &str = "COOP_HOOK_TOKEN";
 
 /// Passes on what a hook is told. An answer that somebody has to think about is waited for.
-pub(crate) fn run(event: &str, hold: bool) {
-    if let Ok(answer) = report(event, hold)
+pub(crate) fn run(event: &str, hold: bool, guest: Option<&Path>) {
+    if let Ok(answer) = report(event, hold, guest)
         && answer != b"{}"
     {
         let _ = io::stdout().write_all(&answer);
     }
 }
 
-fn report(event: &str, hold: bool) -> io::Result<Vec<u8>> {
+fn report(event: &str, hold: bool, guest: Option<&Path>) -> io::Result<Vec<u8>> {
     let none = || io::Error::from(io::ErrorKind::NotFound);
-    let socket = env::var_os("COOP_SOCKET").ok_or_else(none)?;
-    let token = env::var(TOKEN).map_err(|_| none())?;
+    let (socket, token) = match guest {
+        Some(file) => {
+            let pass = Pass::read(file)?;
+            (pass.socket, pass.token)
+        }
+        None => {
+            let socket = env::var_os("COOP_SOCKET").ok_or_else(none)?;
+            (socket.into(), env::var(TOKEN).map_err(|_| none())?)
+        }
+    };
     let payload = payload(event, io::stdin().lock())?;
     let mut stream = UnixStream::connect(socket)?;
     stream.set_write_timeout(Some(REPORT_LIMIT))?;

@@ -1,6 +1,9 @@
 //! Who is asked before a tool changes something: the person at this terminal.
 
-use std::io::{self, IsTerminal, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -14,13 +17,14 @@ use super::show;
 /// Asks the person at this terminal, one question at a time.
 pub(super) struct Person {
     allowed: Arc<Allowed>,
+    folder: PathBuf,
     /// Held while somebody thinks.
     asking: Mutex<()>,
 }
 
 impl Person {
-    pub(super) fn new(allowed: Arc<Allowed>) -> Self {
-        Self { allowed, asking: Mutex::new(()) }
+    pub(super) fn new(allowed: Arc<Allowed>, folder: &Path) -> Self {
+        Self { allowed, folder: folder.to_owned(), asking: Mutex::new(()) }
     }
 }
 
@@ -30,18 +34,20 @@ impl Gate for Person {
         if self.allowed.allows(tool) {
             return Decision::Allow;
         }
-        if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-            let _ = writeln!(io::stderr(), "  ! not allowed: nobody is here to ask; --allow {} allows it", call.name);
+        let Some(terminal) = terminal() else {
+            let (what, name) = (show::call(call), show::clean(&call.name));
+            let _ = writeln!(io::stderr(), "  ! not allowed: {what}: nobody is here to ask; --allow {name} allows it");
             return Decision::Deny("there is nobody to ask for leave".into());
-        }
+        };
         let _one_at_a_time = self.asking.lock().await;
         // Somebody may have allowed it for good meanwhile.
         if self.allowed.allows(tool) {
             return Decision::Allow;
         }
-        let question = show::question(call);
+        let question = show::question(call, &self.folder);
+        let name = show::clean(&call.name);
         // The read cannot be stopped. If the run is, the process ends with it.
-        match tokio::task::spawn_blocking(move || ask(&question)).await {
+        match tokio::task::spawn_blocking(move || ask(terminal, &question, &name)).await {
             Ok(Ok(Answer::Once)) => Decision::Allow,
             Ok(Ok(Answer::Always)) => {
                 self.allowed.add(tool);
@@ -60,15 +66,30 @@ enum Answer {
     No,
 }
 
-fn ask(question: &str) -> io::Result<Answer> {
+/// Returns the terminal of somebody who sees the question. Standard input may be a pipe with the prompt.
+fn terminal() -> Option<File> {
+    if !io::stderr().is_terminal() {
+        return None;
+    }
+    if io::stdin().is_terminal() {
+        return Some(io::stdin().as_fd().try_clone_to_owned().ok()?.into());
+    }
+    File::open("/dev/tty").ok()
+}
+
+fn ask(terminal: File, question: &str, name: &str) -> io::Result<Answer> {
     // What was typed before the question was there is no answer to it.
-    tcflush(io::stdin(), QueueSelector::IFlush)?;
+    tcflush(&terminal, QueueSelector::IFlush)?;
     let mut err = io::stderr().lock();
-    write!(err, "? It wants to {question}  Allow it? [y]es, [n]o, [a]lways in this run: ")?;
+    write!(err, "? It wants to {question}  Allow it? [y]es, [n]o, [a]lways {name} in this run: ")?;
     err.flush()?;
     drop(err);
     let mut line = String::new();
-    io::stdin().read_line(&mut line)?;
+    BufReader::new(terminal).read_line(&mut line)?;
+    if !line.ends_with('\n') {
+        // An end of the input is not shown, and what comes next is another line.
+        writeln!(io::stderr())?;
+    }
     Ok(answer(&line))
 }
 

@@ -9,17 +9,22 @@ mod settings;
 mod show;
 mod steps;
 
+use std::io::{self, Write};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread;
+
+use anyhow::Context;
 use coop_llm::{Exit, RunCx};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use options::Run;
-pub(crate) use settings::is_setting;
 
 use crate::shield;
 
 /// The exit codes, as `--help` tells them.
 const FAILED: i32 = 1;
+const MISUSED: i32 = 2;
 const LIMIT: i32 = 3;
 const REFUSED: i32 = 4;
 const TOO_LONG: i32 = 5;
@@ -30,18 +35,50 @@ pub(crate) async fn run(options: Run) -> anyhow::Result<i32> {
     shield::close();
     let cancel = CancellationToken::new();
     let cx = RunCx { cancel: cancel.clone(), ..RunCx::default() };
-    let mut signals = Signals::new()?;
-    let work = async { if options.acp { acp::run(&options, &cx).await } else { once::run(&options, &cx).await } };
-    tokio::pin!(work);
-    tokio::select! {
-        outcome = &mut work => outcome,
-        number = signals.next() => {
-            // Tools end with all they started before we do.
-            cancel.cancel();
-            let _ = work.await;
-            Ok(SIGNALLED + number)
+    let signalled = heed_signals(cancel)?;
+    let outcome = if options.acp { acp::run(&options, &cx).await } else { once::run(&options, &cx).await };
+    match (signalled.get(), outcome) {
+        // Tools have ended with all they started.
+        (Some(number), _) => Ok(SIGNALLED + number),
+        (None, Err(error)) if error.is::<Misuse>() => {
+            let _ = writeln!(io::stderr(), "error: {error}");
+            Ok(MISUSED)
         }
+        (None, outcome) => outcome,
     }
+}
+
+/// Options that make no sense together, or with what is there.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Misuse(String);
+
+/// Cancels the run at the first signal and ends the process at the second, in a thread of its own: ours may wait for somebody
+/// to read what it writes. Returns where the first one will be.
+fn heed_signals(cancel: CancellationToken) -> anyhow::Result<Arc<OnceLock<i32>>> {
+    let first = Arc::new(OnceLock::new());
+    let told = Arc::clone(&first);
+    let (ready, is_ready) = mpsc::channel();
+    let heed = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let listening = runtime.and_then(|runtime| {
+            let signals = runtime.block_on(async { Signals::new() })?;
+            Ok((runtime, signals))
+        });
+        match listening {
+            Ok((runtime, mut signals)) => {
+                let _ = ready.send(Ok(()));
+                let _ = told.set(runtime.block_on(signals.next()));
+                cancel.cancel();
+                let second = runtime.block_on(signals.next());
+                std::process::exit(SIGNALLED + second);
+            }
+            Err(error) => drop(ready.send(Err(error))),
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(heed)?;
+    is_ready.recv().context("nobody listens to signals")?.context("cannot listen to signals")?;
+    Ok(first)
 }
 
 fn code(exit: &Exit) -> i32 {

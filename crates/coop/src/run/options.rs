@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use coop_llm::ProviderName;
 
@@ -27,8 +27,8 @@ pub(crate) struct Run {
     /// What to do; - reads it from standard input
     #[arg(required_unless_present = "acp", conflicts_with = "acp")]
     pub(crate) prompt: Option<String>,
-    /// The model [default: claude-sonnet-4-5]
-    #[arg(short, long)]
+    /// The model [default with Claude: claude-sonnet-4-5]
+    #[arg(short, long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) model: Option<String>,
     /// Who has the model, or whose protocol its server speaks [default: claude]
     #[arg(long)]
@@ -62,8 +62,11 @@ pub(crate) struct Run {
           value_parser = PossibleValuesParser::new(TOOLS.into_iter().chain([NONE])), hide_possible_values = true)]
     pub(crate) tools: Option<Vec<String>>,
     /// Tools that may be used without being asked about, by their names, or all
-    #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
+    #[arg(long, value_name = "TOOLS", value_delimiter = ',', value_parser = parse_name)]
     pub(crate) allow: Vec<String>,
+    /// Tools to be asked about though they only look, by their names, or all
+    #[arg(long, value_name = "TOOLS", value_delimiter = ',', value_parser = parse_name)]
+    pub(crate) ask: Vec<String>,
     /// A file with MCP servers whose tools are added: {"mcpServers": {…}}
     #[arg(long, value_name = "FILE")]
     pub(crate) mcp_config: Option<PathBuf>,
@@ -94,4 +97,9 @@ impl From<Provider> for ProviderName {
 fn parse_dollars(text: &str) -> Result<f64, &'static str> {
     let dollars = text.trim_start_matches('$').parse().map_err(|_| "not an amount of US dollars")?;
     if f64::is_finite(dollars) && dollars >= 0.0 { Ok(dollars) } else { Err("not an amount of US dollars") }
+}
+
+/// Spaces after commas are not part of a name.
+fn parse_name(text: &str) -> Result<String, &'static str> {
+    Some(text.trim().to_owned()).filter(|name| !name.is_empty()).ok_or("it has no name")
 }

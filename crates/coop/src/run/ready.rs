@@ -8,7 +8,11 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, bail};
 use coop_llm::{Effect, Executor, Limits, McpConfig, McpServers, Root, RunCx, Tool, coding_tools};
 
-use super::options::{ALL, Run, TOOLS};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::Misuse;
+use super::options::{ALL, NONE, Run, TOOLS};
 use super::settings::{self, variable};
 
 /// A model with its tools.
@@ -16,6 +20,8 @@ pub(super) struct Ready {
     /// Without a gate.
     pub(super) executor: Executor,
     pub(super) limits: Limits,
+    /// Whether it is known what the model costs.
+    pub(super) is_priced: bool,
     // The programs of MCP servers go when this does.
     _servers: McpServers,
 }
@@ -24,17 +30,27 @@ impl Ready {
     pub(super) async fn make(options: &Run, folder: &Path, cx: &RunCx) -> anyhow::Result<Self> {
         let settings = settings::read(options, folder)?;
         let agent = settings.agent.agent(variable)?;
+        let is_priced = settings.agent.prices().of(&agent.model().name).is_some();
+        if options.tools.as_ref().is_some_and(|tools| tools.len() > 1 && tools.iter().any(|tool| tool == NONE)) {
+            bail!(Misuse("--tools none is for no tools at all; leave out the others, or it".into()));
+        }
         let root = Root::open(folder).with_context(|| format!("cannot open {}", folder.display()))?;
         let wanted = |name: &str| options.tools.as_ref().is_none_or(|tools| tools.iter().any(|tool| tool == name));
         let mut tools: Vec<_> = coding_tools(&root).into_iter().filter(|tool| wanted(&tool.spec().name)).collect();
-        let servers = McpServers::connect(&servers(options.mcp_config.as_deref())?, cx).await?;
+        // The time for everything is also the time for this.
+        let deadline = settings.limits.time.and_then(|time| Instant::now().checked_add(time));
+        let cx = RunCx { deadline, ..cx.clone() };
+        let servers = McpServers::connect(&servers(options.mcp_config.as_deref())?, &cx).await?;
         tools.extend(servers.tools());
         let is_there = |name: &str| tools.iter().any(|tool| tool.spec().name == name);
         // One that is switched off may be named all the same.
-        if let Some(name) =
-            options.allow.iter().find(|name| *name != ALL && !is_there(name) && !TOOLS.contains(&&***name))
-        {
-            bail!("--allow {name}: there is no such tool");
+        let is_known = |name: &str| name == ALL || is_there(name) || TOOLS.contains(&name);
+        for (option, names) in [("--allow", &options.allow), ("--ask", &options.ask)] {
+            if let Some(name) = names.iter().find(|name| !is_known(name)) {
+                let all: Vec<_> = tools.iter().map(|tool| tool.spec().name.as_str()).chain([ALL]).collect();
+                let all = all.join(", ");
+                bail!(Misuse(format!("{option} {name}: there is no such tool; there are {all}")));
+            }
         }
         let system = options.system.clone().unwrap_or_else(|| system(folder));
         let executor = Executor::new(agent)
@@ -42,7 +58,7 @@ impl Ready {
             .system(system)
             .prices(settings.agent.prices())
             .limits(settings.limits.clone());
-        Ok(Self { executor, limits: settings.limits, _servers: servers })
+        Ok(Self { executor, limits: settings.limits, is_priced, _servers: servers })
     }
 }
 
@@ -50,6 +66,10 @@ fn servers(path: Option<&Path>) -> anyhow::Result<McpConfig> {
     let Some(path) = path else { return Ok(McpConfig::default()) };
     let name = path.display();
     let text = fs::read_to_string(path).with_context(|| format!("cannot read --mcp-config {name}"))?;
+    let is_there = |config: &Value| config["mcpServers"].is_object();
+    if serde_json::from_str::<Value>(&text).is_ok_and(|config| !is_there(&config)) {
+        bail!("--mcp-config {name} cannot be used: it has no object \"mcpServers\"");
+    }
     // What serde says of a wrong value shows it, and a key may be in it.
     serde_json::from_str(&text).map_err(|error| {
         anyhow::anyhow!(
@@ -73,20 +93,26 @@ fn system(folder: &Path) -> String {
 
 /// What may be used without being asked about.
 #[derive(Debug)]
-pub(super) struct Allowed(Mutex<HashSet<String>>);
+pub(super) struct Allowed {
+    named: Mutex<HashSet<String>>,
+    /// Those that only look, and are asked about all the same.
+    asked: Vec<String>,
+}
 
 impl Allowed {
-    pub(super) fn new(names: &[String]) -> Self {
-        Self(Mutex::new(names.iter().cloned().collect()))
+    pub(super) fn new(options: &Run) -> Self {
+        Self { named: Mutex::new(options.allow.iter().cloned().collect()), asked: options.ask.clone() }
     }
 
     pub(super) fn allows(&self, tool: &dyn Tool) -> bool {
-        let allowed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        tool.effect() == Effect::Look || allowed.contains(ALL) || allowed.contains(&tool.spec().name)
+        let name = &tool.spec().name;
+        let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_asked = || self.asked.iter().any(|asked| asked == ALL || asked == name);
+        named.contains(ALL) || named.contains(name) || tool.effect() == Effect::Look && !is_asked()
     }
 
     /// Allows a tool from now on.
     pub(super) fn add(&self, tool: &dyn Tool) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(tool.spec().name.clone());
+        self.named.lock().unwrap_or_else(PoisonError::into_inner).insert(tool.spec().name.clone());
     }
 }

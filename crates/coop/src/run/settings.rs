@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use coop_api::OWN_AGENT_PREFIXES;
 use coop_llm::{AgentConfig, ApiKey, Limits, ProviderName};
 use serde::Deserialize;
 
@@ -17,23 +18,6 @@ use super::options::Run;
 const MODEL: &str = "claude-sonnet-4-5";
 /// Where a project's settings are, in its folder.
 const PROJECT_FILE: &str = ".coop/config.toml";
-/// The environment's names for settings begin so; the second is the specification's.
-const PREFIXES: [&str; 2] = ["COOP_", "COBBLER_AGENT_"];
-/// Settings that the environment may have, by their names in files.
-const NAMES: [&str; 11] = [
-    "PROVIDER",
-    "MODEL",
-    "MAX_TOKENS",
-    "TEMPERATURE",
-    "REQUEST_TIMEOUT",
-    "API_KEY_FILE",
-    "BASE_URL",
-    "MAX_TURNS",
-    "MAX_COST",
-    "MAX_TOTAL_TOKENS",
-    "MAX_TIME",
-];
-
 /// What was settled.
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -41,9 +25,9 @@ pub(crate) struct Settings {
     pub(crate) limits: Limits,
 }
 
-/// A file of settings. Other tables in it are for others.
+/// A file of settings. All tables that coop knows are here: a limit under a name that nobody reads would be none.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 struct File {
     agent: AgentConfig,
     run: Bounds,
@@ -61,6 +45,22 @@ struct Bounds {
 }
 
 impl Bounds {
+    /// Refuses what would be no limit, or would stop every run before it has begun.
+    fn check(&self) -> anyhow::Result<()> {
+        let none = "would stop every run; leave it out if there is to be no limit";
+        if self.max_turns == Some(0) || self.max_total_tokens == Some(0) {
+            bail!("max_turns or max_total_tokens is 0, which {none}");
+        }
+        for (name, value) in [("max_cost", self.max_cost), ("max_time", self.max_time)] {
+            match value {
+                Some(0.0) => bail!("{name} is 0, which {none}"),
+                Some(value) if !(value.is_finite() && value > 0.0) => bail!("{name} is {value}, which is no limit"),
+                Some(_) | None => {}
+            }
+        }
+        Ok(())
+    }
+
     fn over(self, other: Self) -> Self {
         Self {
             max_turns: self.max_turns.or(other.max_turns),
@@ -72,18 +72,9 @@ impl Bounds {
 
     fn limits(self) -> anyhow::Result<Limits> {
         let time = self.max_time.map(Duration::try_from_secs_f64).transpose().context("max_time")?;
-        if self.max_cost.is_some_and(|cost| !(cost.is_finite() && cost >= 0.0)) {
-            bail!("max_cost is not an amount of US dollars");
-        }
         let Self { max_turns: turns, max_cost: cost, max_total_tokens: tokens, .. } = self;
         Ok(Limits { turns, tokens, cost, time, ..Limits::default() })
     }
-}
-
-/// Tells whether a variable is one of these settings, or a key.
-pub(crate) fn is_setting(name: &str) -> bool {
-    let of = |prefix: &str| name.strip_prefix(prefix).is_some_and(|rest| rest == "API_KEY" || NAMES.contains(&rest));
-    PREFIXES.iter().any(|prefix| of(prefix))
 }
 
 /// Returns a variable's value; one that is set to nothing counts as not set.
@@ -93,7 +84,12 @@ pub(crate) fn variable(name: &str) -> Option<String> {
 
 /// Reads all of it, for work in a folder.
 pub(crate) fn read(options: &Run, folder: &Path) -> anyhow::Result<Settings> {
-    let user = user_file().map(|path| user(&path)).transpose()?.unwrap_or_default();
+    // A key that counts more makes the user's own, wherever it is, unimportant.
+    let own =
+        OWN_AGENT_PREFIXES.iter().flat_map(|prefix| ["API_KEY", "API_KEY_FILE"].map(|name| format!("{prefix}{name}")));
+    let has_key = options.api_key_file.is_some() || own.into_iter().any(|name| variable(&name).is_some());
+    let named = if has_key { NamedKey::Ignored } else { NamedKey::Read };
+    let user = user_file().map(|path| user(&path, named)).transpose()?.unwrap_or_default();
     let project = project(&folder.join(PROJECT_FILE))?;
     settle(options, variable, project, user)
 }
@@ -141,28 +137,36 @@ fn of_flags(options: &Run) -> File {
 
 fn of_environment(environment: &impl Fn(&str) -> Option<String>) -> anyhow::Result<File> {
     let get = |name: &str| {
-        let named = PREFIXES.iter().map(|prefix| format!("{prefix}{name}"));
+        let named = OWN_AGENT_PREFIXES.iter().map(|prefix| format!("{prefix}{name}"));
         named.into_iter().find_map(|name| environment(&name).map(|value| (name, value)))
     };
     let text = |name| get(name).map(|(_, value)| value);
-    // As a file would have it, so that it is read the same way.
-    let mut agent = toml::Table::new();
-    if let Some(provider) = text("PROVIDER") {
-        agent.insert("provider".into(), provider.into());
+    // As a file would have it, so that it is read the same way, and one after another, so that the wrong one is named.
+    let mut read = AgentConfig::default();
+    for (key, name) in [
+        ("provider", "PROVIDER"),
+        ("request_timeout", "REQUEST_TIMEOUT"),
+        ("stall_timeout", "STALL_TIMEOUT"),
+        ("max_tokens", "MAX_TOKENS"),
+        ("temperature", "TEMPERATURE"),
+    ] {
+        let Some((name, value)) = get(name) else { continue };
+        let whole = value.trim().parse::<i64>().map(toml::Value::from);
+        let number = whole.or_else(|_| value.trim().parse::<f64>().map(toml::Value::from));
+        let table: toml::Table = [(key.to_owned(), number.unwrap_or_else(|_| value.into()))].into_iter().collect();
+        let one: AgentConfig = table
+            .try_into()
+            .map_err(|error: toml::de::Error| anyhow!("{name} cannot be used: {}", error.message().trim()))?;
+        check_temperature(&one).context(name)?;
+        read = read.over(one);
     }
-    if let Some(time) = text("REQUEST_TIMEOUT") {
-        let seconds = time.parse::<f64>().map(Into::into);
-        agent.insert("request_timeout".into(), seconds.unwrap_or_else(|_| time.into()));
-    }
-    if let Some(tokens) = number::<u32>(get("MAX_TOKENS"))? {
-        agent.insert("max_tokens".into(), tokens.into());
-    }
-    if let Some(temperature) = number::<f64>(get("TEMPERATURE"))? {
-        agent.insert("temperature".into(), temperature.into());
-    }
-    let read: AgentConfig = agent.try_into().map_err(|error: toml::de::Error| {
-        anyhow!("COOP_PROVIDER or COOP_REQUEST_TIMEOUT cannot be used: {}", error.message())
-    })?;
+    let run = Bounds {
+        max_turns: number(get("MAX_TURNS"))?,
+        max_cost: number(get("MAX_COST"))?,
+        max_total_tokens: number(get("MAX_TOTAL_TOKENS"))?,
+        max_time: number(get("MAX_TIME"))?,
+    };
+    run.check().context("the environment's limits")?;
     Ok(File {
         agent: AgentConfig {
             model: text("MODEL"),
@@ -170,12 +174,7 @@ fn of_environment(environment: &impl Fn(&str) -> Option<String>) -> anyhow::Resu
             base_url: text("BASE_URL"),
             ..read
         },
-        run: Bounds {
-            max_turns: number(get("MAX_TURNS"))?,
-            max_cost: number(get("MAX_COST"))?,
-            max_total_tokens: number(get("MAX_TOTAL_TOKENS"))?,
-            max_time: number(get("MAX_TIME"))?,
-        },
+        run,
     })
 }
 
@@ -190,14 +189,27 @@ fn user_file() -> Option<PathBuf> {
     Some(folder.join("coop/config.toml"))
 }
 
-fn user(path: &Path) -> anyhow::Result<File> {
+/// What is done about a key in a file that a file names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NamedKey {
+    Read,
+    Ignored,
+}
+
+fn user(path: &Path, named_key: NamedKey) -> anyhow::Result<File> {
     let mut file = load(path)?;
     // A key in a file that a file names is a key of that file: the environment counts more than it.
-    if let Some(named) = file.agent.api_key_file.take() {
+    if let Some(named) = file.agent.api_key_file.take()
+        && named_key == NamedKey::Read
+        && file.agent.api_key.is_none()
+    {
         let named = path.parent().unwrap_or(Path::new("")).join(named);
         let key =
             fs::read_to_string(&named).with_context(|| format!("cannot read the API key in {}", named.display()))?;
-        file.agent.api_key.get_or_insert_with(|| ApiKey::new(&key));
+        if key.trim().is_empty() {
+            bail!("there is no API key in {}", named.display());
+        }
+        file.agent.api_key = Some(ApiKey::new(&key));
     }
     Ok(file)
 }
@@ -227,11 +239,23 @@ fn load(path: &Path) -> anyhow::Result<File> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(File::default()),
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     };
-    toml::from_str(&text).map_err(|error| {
+    let read: Result<File, toml::de::Error> = toml::from_str(&text);
+    let read = read.map_err(|error| {
         // Its own words would show the line, and a key may be on it.
         let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
         anyhow!("{}, line {line}: {}", path.display(), error.message())
-    })
+    })?;
+    read.run.check().with_context(|| path.display().to_string())?;
+    check_temperature(&read.agent).with_context(|| path.display().to_string())?;
+    Ok(read)
+}
+
+/// Providers take no more than 2, and some no more than 1.
+fn check_temperature(agent: &AgentConfig) -> anyhow::Result<()> {
+    if agent.temperature.is_some_and(|temperature| !(0.0..=2.0).contains(&temperature)) {
+        bail!("temperature is between 0 and 2");
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -272,11 +296,38 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_in_the_environment_is_told_by_name() {
-        for (name, value) in [("COOP_MAX_TURNS", "many"), ("COOP_PROVIDER", "me"), ("COOP_REQUEST_TIMEOUT", "soon")] {
+        for (name, value) in [
+            ("COOP_MAX_TURNS", "many"),
+            ("COOP_PROVIDER", "me"),
+            ("COOP_REQUEST_TIMEOUT", "soon"),
+            ("COBBLER_AGENT_PROVIDER", "me"),
+            ("COOP_TEMPERATURE", "9"),
+        ] {
             let environment = |asked: &str| (asked == name).then(|| value.to_owned());
             let error = settle(&Run::default(), environment, File::default(), File::default()).expect_err(name);
-            assert!(error.to_string().contains(name), "{error}");
+            assert!(format!("{error:#}").contains(name), "{error:#}");
         }
+    }
+
+    /// It looks like a limit, and would be none, or stop everything.
+    #[test]
+    fn a_limit_that_is_none_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("config.toml");
+        for text in [
+            "[rnu]\nmax_cost = 1",
+            "max_cost = 1",
+            "[run]\nmax_cost = 0",
+            "[run]\nmax_turns = 0",
+            "[run]\nmax_cost = -1",
+            "[agent]\ntemperature = 9.0",
+        ] {
+            fs::write(&path, text).expect("written");
+            let error = format!("{:#}", load(&path).expect_err(text));
+            assert!(error.contains("config.toml"), "{error}");
+        }
+        fs::write(&path, "[agent]\nmax_tokens = -1\ntemperature = -1").expect("written");
+        assert_eq!(load(&path).expect("nothing is said").agent, AgentConfig::default());
     }
 
     #[test]
@@ -294,7 +345,7 @@ mod tests {
             fs::write(&path, text).expect("written");
             assert!(project(&path).expect_err(text).to_string().contains("not for a project to say"));
         }
-        fs::write(&path, "[agent]\nmodel = \"m\"\n[others]\nx = 1").expect("written");
+        fs::write(&path, "[agent]\nmodel = \"m\"").expect("written");
         assert_eq!(project(&path).expect("settings").agent.model.as_deref(), Some("m"));
     }
 
@@ -303,7 +354,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("config.toml");
         fs::write(&path, "[agent]\nmodel = \"m\"\napi_key = [\"sk-secret\"]\n").expect("written");
-        let error = format!("{:#}", user(&path).expect_err("it is wrong"));
+        let error = format!("{:#}", user(&path, NamedKey::Read).expect_err("it is wrong"));
         assert!(error.contains("line 3") && !error.contains("sk-secret"), "{error}");
     }
 
@@ -313,13 +364,13 @@ mod tests {
         let path = folder.path().join("config.toml");
         fs::write(folder.path().join("key"), "sk-of-the-file\n").expect("written");
         fs::write(&path, "[agent]\napi_key_file = \"key\"").expect("written");
-        let read = user(&path).expect("settings").agent;
+        let read = user(&path, NamedKey::Read).expect("settings").agent;
         assert_eq!((read.api_key, read.api_key_file), (Some(ApiKey::new("sk-of-the-file")), None));
-    }
-
-    #[test]
-    fn settings_are_known_by_their_names() {
-        assert!(is_setting("COOP_API_KEY") && is_setting("COBBLER_AGENT_MODEL") && is_setting("COOP_MAX_TIME"));
-        assert!(!is_setting("COOP_AUTH_TOKEN") && !is_setting("COOP_PORT") && !is_setting("PATH"));
+        // One that is empty is none, and one that is not there does not matter if another counts more.
+        fs::write(folder.path().join("key"), "\n").expect("written");
+        assert!(user(&path, NamedKey::Read).expect_err("none").to_string().contains("there is no API key in"));
+        fs::remove_file(folder.path().join("key")).expect("removed");
+        assert!(user(&path, NamedKey::Read).is_err());
+        assert_eq!(user(&path, NamedKey::Ignored).expect("settings").agent.api_key, None);
     }
 }

@@ -1,20 +1,41 @@
 //! What people see of a run. All of it was written by a model or a tool, so nothing of it may move the cursor or hide.
 
+use std::fs::{self, Metadata};
+use std::path::Path;
 use std::time::Duration;
 
-use coop_llm::{Exit, Metrics, ToolUse};
+use coop_llm::{Exit, Limit, Metrics, ToolUse};
 use serde_json::Value;
 
 /// How much of a text is shown where a glimpse is enough.
 const GLIMPSE: usize = 160;
-/// How many lines of a text are shown to somebody who has to decide.
-const LINES: usize = 40;
+/// Larger files are not read only to say how long they are.
+const MAX_FILE: u64 = 16 << 20;
 
 /// Returns text without anything a terminal would obey, and without marks that turn the direction of writing around.
 pub(super) fn clean(text: &str) -> String {
     let turns =
         |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars().filter(|c| (!c.is_control() || matches!(c, '\n' | '\t')) && !turns(*c)).collect()
+}
+
+/// Returns text with a mark for all that [`clean`] leaves out: somebody who decides has to know that it is there.
+fn marked(text: &str) -> String {
+    let mark = |c: char| match c {
+        '\n' | '\t' => c,
+        '\u{7f}' => '␡',
+        c if c.is_ascii_control() => char::from_u32(0x2400 + u32::from(c)).unwrap_or('�'),
+        c if clean(c.encode_utf8(&mut [0; 4])).is_empty() => '�',
+        c => c,
+    };
+    text.chars().map(mark).collect()
+}
+
+/// Returns one line of what a tool that failed said, and how it ended if that is said last.
+pub(super) fn failure(text: &str) -> String {
+    let last = text.trim().lines().next_back().unwrap_or_default();
+    let first = glimpse(text);
+    if last.starts_with('[') && !first.starts_with(last) { format!("{first} {}", glimpse(last)) } else { first }
 }
 
 /// Returns one line of a text.
@@ -33,36 +54,66 @@ pub(super) fn call(call: &ToolUse) -> String {
     format!("{} {about}", clean(&call.name)).trim_end().to_owned()
 }
 
-/// Returns all that somebody has to know who decides about a call. A command is shown whole: what is left out of it could
-/// be what matters.
-pub(super) fn question(call: &ToolUse) -> String {
+/// Returns all that somebody has to know who decides about a call in a folder. It is shown whole: what is left out could be
+/// what matters.
+pub(super) fn question(call: &ToolUse, folder: &Path) -> String {
     let input: Value = call.input.parse().unwrap_or_default();
-    let text = |name: &str| input[name].as_str().map(clean);
+    let text = |name: &str| input[name].as_str().map(marked);
     // On a line of its own, a path could pass for more of the question.
     let path = text("path").map(|path| path.replace(['\n', '\t'], "␤"));
     match (call.name.as_str(), text("command"), path) {
-        ("shell", Some(command), _) => format!("run this command:\n{}", indented(&command, "    ", usize::MAX)),
+        ("shell", Some(command), _) => format!("run this command:\n{}", indented(&command, "    ")),
         ("write", _, Some(path)) => {
             let content = text("content").unwrap_or_default();
-            format!("write {path}:\n{}", indented(&content, "    + ", LINES))
+            let lost = input["path"].as_str().and_then(|path| lines_of(&folder.join(path)));
+            let lost = lost.map_or_else(String::new, |lines| format!(", in place of the {lines} it has now"));
+            format!("write {path}{lost}:\n{}", indented(&content, "    + "))
         }
         ("edit", _, Some(path)) => {
             let (old, new) = (text("old").unwrap_or_default(), text("new").unwrap_or_default());
-            format!("edit {path}:\n{}{}", indented(&old, "    - ", LINES), indented(&new, "    + ", LINES))
+            let places = if input["all"] == true { ", everywhere in it" } else { "" };
+            format!("edit {path}{places}:\n{}{}", indented(&old, "    - "), indented(&new, "    + "))
         }
         (name, ..) => {
-            format!("use {} with:\n{}", clean(name), indented(&clean(call.input.as_str()), "    ", usize::MAX))
+            format!("use {} with:\n{}", marked(name), indented(&marked(call.input.as_str()), "    "))
         }
     }
 }
 
-fn indented(text: &str, with: &str, most: usize) -> String {
-    let count = text.lines().count();
-    let mut shown: String = text.lines().take(most).map(|line| format!("{with}{line}\n")).collect();
-    if count > most {
-        shown += &format!("    … {} more lines\n", count - most);
+fn indented(text: &str, with: &str) -> String {
+    text.lines().map(|line| format!("{with}{line}\n")).collect()
+}
+
+/// Returns how many lines a file has, in words.
+fn lines_of(path: &Path) -> Option<String> {
+    let data = fs::metadata(path).ok().filter(Metadata::is_file)?;
+    if data.len() > MAX_FILE {
+        return Some(format!("{} MiB", data.len() >> 20));
     }
-    shown
+    let text = fs::read(path).ok()?;
+    Some(many(String::from_utf8_lossy(&text).lines().count() as u64, "line"))
+}
+
+fn many(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Says why a run ended early, and what can be done about it.
+pub(super) fn why(exit: &Exit) -> Option<String> {
+    let limit = |flag: &str, more: &str| Some(format!("stopped by {flag}{more}"));
+    match exit {
+        Exit::Completed | Exit::Cancelled | Exit::Refused => None,
+        Exit::Limit(Limit::Turns) => limit("--max-turns", ""),
+        Exit::Limit(Limit::Tokens) => limit("--max-total-tokens", ": the next call could take more than what is left"),
+        Exit::Limit(Limit::Cost) => limit("--max-cost", ": the next call could cost more than what is left"),
+        Exit::Limit(Limit::Time) => limit("--max-time", ""),
+        Exit::OutOfTokens => Some("its answer was longer than one may be; --max-tokens allows more".into()),
+        Exit::ContextFull => Some("the conversation is too long for the model".into()),
+        Exit::Failed(error) => {
+            let wait = error.retry_after.map(|wait| format!("; it asks to wait {} s", wait.as_secs_f64().ceil()));
+            Some(clean(&format!("{error}{}", wait.unwrap_or_default())))
+        }
+    }
 }
 
 /// Returns how a run ended and what it took, in a line.
@@ -71,10 +122,10 @@ pub(super) fn summary(exit: &Exit, metrics: &Metrics, took: Duration) -> String 
     let cost = metrics.cost.map_or_else(|| "price not known".to_owned(), |cost| format!("${cost:.4}"));
     let failed = if metrics.tool_errors > 0 { format!(" ({} failed)", metrics.tool_errors) } else { String::new() };
     format!(
-        "{} · {} turns, {} tools{failed} · {} tokens in, {} of them cached, {} out · {cost} · {:.1} s",
+        "{} · {}, {}{failed} · {} tokens in, {} of them cached, {} out · {cost} · {:.1} s",
         exit.as_str(),
-        metrics.invocations,
-        metrics.tool_calls,
+        many(metrics.invocations.into(), "turn"),
+        many(metrics.tool_calls.into(), "tool"),
         usage.total_input(),
         usage.cache_read,
         usage.output,
@@ -92,21 +143,49 @@ mod tests {
         ToolUse { id: "t".into(), name: name.into(), input: Json::new(input) }
     }
 
-    #[test]
-    fn nothing_in_a_question_moves_the_cursor_or_turns_the_text() {
-        let asked = tool("shell", r#"{"command": "rm -rf /\u001b[1A\u001b[2Kls\r \u202ehtap"}"#);
-        assert_eq!(question(&asked), "run this command:\n    rm -rf /[1A[2Kls htap\n");
-        let asked = tool("write", r#"{"path": "a\n  Allow it?", "content": "x"}"#);
-        assert_eq!(question(&asked), "write a␤  Allow it?:\n    + x\n");
+    fn asked(name: &str, input: &str) -> String {
+        question(&tool(name, input), Path::new("/nowhere"))
     }
 
     #[test]
-    fn a_command_is_shown_whole_and_a_file_from_its_beginning() {
+    fn nothing_in_a_question_moves_the_cursor_or_turns_the_text_or_hides() {
+        let asked_of = asked("shell", r#"{"command": "rm -rf /\u001b[1A\u001b[2Kls\r \u202ehtap"}"#);
+        assert_eq!(asked_of, "run this command:\n    rm -rf /␛[1A␛[2Kls␍ �htap\n");
+        let asked_of = asked("write", r#"{"path": "a\n  Allow it?", "content": "x"}"#);
+        assert_eq!(asked_of, "write a␤  Allow it?:\n    + x\n");
+    }
+
+    #[test]
+    fn all_of_it_is_shown_to_who_decides() {
         let lines = (0..100).map(|n| format!("echo {n}")).collect::<Vec<_>>().join("\\n");
-        let asked = question(&tool("shell", &format!(r#"{{"command": "{lines}"}}"#)));
-        assert!(asked.contains("echo 99"));
-        let asked = question(&tool("write", &format!(r#"{{"path": "a", "content": "{lines}"}}"#)));
-        assert!(asked.starts_with("write a:\n    + echo 0\n") && asked.ends_with("    … 60 more lines\n"), "{asked}");
+        for input in [
+            ("shell", format!(r#"{{"command": "{lines}"}}"#)),
+            ("write", format!(r#"{{"path": "a", "content": "{lines}"}}"#)),
+            ("edit", format!(r#"{{"path": "a", "old": "x", "new": "{lines}"}}"#)),
+        ] {
+            assert!(asked(input.0, &input.1).contains("echo 99\n"), "{input:?}");
+        }
+        assert!(
+            asked("edit", r#"{"path": "a", "old": "x", "new": "y", "all": true}"#).starts_with("edit a, everywhere")
+        );
+        assert!(asked("edit", r#"{"path": "a", "old": "x", "new": "y"}"#).starts_with("edit a:"));
+    }
+
+    #[test]
+    fn what_would_be_lost_is_said() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("a"), "1\n2\n3\n").expect("written");
+        let asked =
+            |path: &str| question(&tool("write", &format!(r#"{{"path": "{path}", "content": "x"}}"#)), folder.path());
+        assert_eq!(asked("a"), "write a, in place of the 3 lines it has now:\n    + x\n");
+        assert_eq!(asked("b"), "write b:\n    + x\n");
+    }
+
+    #[test]
+    fn a_failure_is_told_with_its_exit_code() {
+        assert_eq!(failure("out\nmore\n[exit code 3]"), "out … [exit code 3]");
+        assert_eq!(failure("[exit code 3]"), "[exit code 3]");
+        assert_eq!(failure("no such file"), "no such file");
     }
 
     #[test]

@@ -1,14 +1,12 @@
 //! A run as lines of JSON. docs/LLM.md has their fields.
 
-use coop_llm::{Delta, Event, Exit, Outcome};
+use coop_llm::{Event, Exit, Outcome};
 use serde_json::{Value, json};
 
 /// Returns a step as JSON; the end is told by [`end`], which knows more of it.
 pub(super) fn step(event: &Event) -> Option<Value> {
     Some(match event {
         Event::Call { turn } => json!({ "type": "call", "turn": turn }),
-        Event::Delta(Delta::Text(text)) => json!({ "type": "delta", "text": text }),
-        Event::Delta(Delta::Thinking(text)) => json!({ "type": "delta", "thinking": text }),
         Event::Retry { attempt, wait, kind, message } => json!({
             "type": "retry", "attempt": attempt, "wait_ms": wait.as_millis() as u64, "kind": kind, "message": message,
         }),
@@ -22,7 +20,8 @@ pub(super) fn step(event: &Event) -> Option<Value> {
             "type": "tool_end", "id": result.tool_use_id, "tool": name, "output": result.content,
             "is_error": result.is_error, "duration_ms": took.as_millis() as u64,
         }),
-        Event::End { .. } => return None,
+        // Nobody asked for pieces.
+        Event::Delta(_) | Event::End { .. } => return None,
     })
 }
 

@@ -26,6 +26,8 @@ const MAX_FILE: u64 = 8 * 1024 * 1024;
 const MAX_REPLY: usize = 1 << 20;
 /// How much of its life a token may have behind it before it is renewed.
 const RENEWED_AFTER: f64 = 0.8;
+/// The shortest time between two tries, whatever the clocks say.
+const AT_LEAST: Duration = Duration::from_secs(1);
 /// How long to wait after a renewal that failed.
 const AGAIN_AFTER: Duration = Duration::from_secs(30);
 
@@ -59,7 +61,8 @@ impl Backend {
         loop {
             let ends = self.token.lock().unwrap_or_else(PoisonError::into_inner).1;
             let left = ends.duration_since(SystemTime::now()).unwrap_or_default();
-            tokio::time::sleep(left.mul_f64(RENEWED_AFTER)).await;
+            // By a clock that is not set the token may be over already.
+            tokio::time::sleep(left.mul_f64(RENEWED_AFTER).max(AT_LEAST)).await;
             if let Err(error) = self.renewed().await {
                 tracing::warn!(error = format!("{error:#}"), "the backend's token was not renewed");
                 tokio::time::sleep(AGAIN_AFTER).await;

@@ -1,7 +1,6 @@
 //! Agents that speak ACP: the same list for the scripted one, for coop's own, and for Gemini and OpenCode where `COOP_REAL_GEMINI` and
 //! `COOP_REAL_OPENCODE` name them (`make test-real` does).
 
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +11,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::driven::{Agent, Model, print_case};
-use crate::tool::{COOP, LIMIT, Sidecar, request};
+use crate::tool::{COOP, LIMIT, Sidecar, request, write_program};
 
 const KEY: &str = "sk-dummy-key-for-a-model-on-loopback";
 
@@ -163,7 +162,7 @@ impl World {
         let home = self.path("home");
         while let Some(left) = process_with(&home) {
             assert!(Instant::now() < deadline, "{left} is left");
-            thread::yield_now();
+            crate::tool::pause();
         }
     }
 
@@ -523,8 +522,7 @@ fn what_is_not_the_protocols_is_shown_and_does_no_harm() {
     let script = world.path("work/agent");
     let lines = ["not JSON at all", r#"{"hello":"there"}"#, "null", r#"[[1],2]"#, r#"{"jsonrpc":"2.0","method":7}"#];
     let noise: String = lines.iter().map(|line| format!("echo '{line}'\n")).collect();
-    fs::write(&script, format!("#!/bin/sh\n{noise}exec {COOP} sim acp\n")).expect("written");
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).expect("changed");
+    write_program(&script, &format!("#!/bin/sh\n{noise}exec {COOP} sim acp\n"));
     let mut agent = world.start_program(&[], &[script.to_str().expect("UTF-8")]);
     agent.state("idle");
     let screen = agent.sidecar.see("not JSON at all");
@@ -562,6 +560,21 @@ fn options_that_an_agent_would_not_heed_are_refused() {
     }
 }
 
+/// The bug this keeps away: a pod whose agent is `auto` is told to isolate whatever that turns out to be, and never starts.
+#[test]
+fn an_agent_is_isolated_if_that_is_possible() {
+    for (words, is_isolated) in [
+        (&["--", "cat"][..], false),
+        (&["--", COOP, "sim", "acp"], false),
+        (&["--runtime", "pipe", "--", COOP, "sim", "gemini"], false),
+        (&["--", COOP, "sim", "claude"], true),
+    ] {
+        let sidecar = Sidecar::start(&[&["--isolate=if-possible"], words].concat());
+        let own = sidecar.home.path().join(".local/state/coop/isolated");
+        assert_eq!(own.exists(), is_isolated, "{words:?}");
+    }
+}
+
 /// Returns a command that nobody else on this machine runs.
 fn long_sleep() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -581,7 +594,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + LIMIT;
     while !is_so() {
         assert!(Instant::now() < deadline, "not within the limit: {what}");
-        thread::yield_now();
+        crate::tool::pause();
     }
 }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use pty_process::blocking::Pty;
 use tempfile::TempDir;
 
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(180);
 
 /// Says its terminal's size whenever it is sent a line, and ends when it is sent `end`.
 const SIZES: &str = "while read line; do [ \"$line\" = end ] && exit; echo \"size: $(stty size)\"; done";
@@ -70,8 +70,7 @@ fn tmux_the_pane_has_the_terminals_size_and_follows_it() {
     let tmux = Tmux::with(SIZES);
     let mut bridge = tmux.bridge();
     bridge.wait_for("\x1b]2;");
-    bridge.type_in(b"\r");
-    bridge.wait_for("size: 30 100");
+    bridge.wait_for_repeatedly("size: 30 100", |bridge| bridge.type_in(b"\r"));
     bridge.resize(40, 120);
     tmux.wait_until("the pane is resized", || tmux.ask("#{pane_width}x#{pane_height}") == "120x40");
     bridge.wait_for_repeatedly("size: 40 120", |bridge| bridge.type_in(b"\r"));
@@ -599,6 +598,6 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + DEADLINE;
     while !condition() {
         assert!(Instant::now() < deadline, "not within {DEADLINE:?}: {what}");
-        thread::yield_now();
+        crate::tool::pause();
     }
 }

@@ -5,7 +5,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Instant;
 
 use serde_json::json;
@@ -140,7 +139,7 @@ fn none_left(work: &Path) {
     let deadline = Instant::now() + LIMIT;
     while let Some(left) = processes(work).first() {
         assert!(Instant::now() < deadline, "still there: {left}");
-        thread::yield_now();
+        crate::tool::pause();
     }
 }
 
@@ -314,6 +313,44 @@ fn a_conversation_of_codex_is_resumed_and_its_tokens_are_counted() {
     });
 }
 
+/// The bug this keeps away: the first message of the command line was told again, to a new conversation.
+#[test]
+fn codex_goes_on_and_is_not_told_its_first_message_again() {
+    with_both(|which| {
+        for (runtime, by_file) in [("pty", true), ("pty", false), ("pipe", true), ("pipe", false)] {
+            let place = Place::new();
+            let file = place.work.join("session");
+            let file = file.to_str().expect("UTF-8");
+            let mut first = place.start(which, runtime, &["--session-file", file], &[]);
+            first.state("idle");
+            first.nudge("begin [[text:begun]]");
+            first.state("idle");
+            let id = first.get("/api/v1/agent")["session_id"].as_str().expect("a conversation").to_owned();
+            let deadline = Instant::now() + LIMIT;
+            while fs::read_to_string(file).unwrap_or_default().trim() != id {
+                assert!(Instant::now() < deadline, "{id} is not kept");
+                crate::tool::pause();
+            }
+            first.post("/api/v1/shutdown", &json!({}));
+            first.sidecar.wait();
+            // The folder is the next one's.
+            first.work = PathBuf::from("/nonexistent");
+            drop(first);
+
+            let options = if by_file { ["--session-file", file] } else { ["--resume", &id] };
+            let mut second = place.start(which, runtime, &options, &["-m", "gpt-5.5", "begin [[text:begun]]"]);
+            // Had it been told anything, it would not be idle before that turn was over.
+            let begins = second.event("how it begins", |body| body["kind"] == "state" || body["kind"] == "turn");
+            assert_eq!(begins["next"]["state"], "idle", "{begins:#}");
+            assert_eq!(second.get("/api/v1/agent")["session_id"], id);
+            second.nudge("and now [[text:as before]]");
+            second.state("idle");
+            let now = second.get("/api/v1/agent");
+            assert_eq!((&now["session_id"], &now["last_message"]), (&json!(id), &json!("as before")));
+        }
+    });
+}
+
 #[test]
 fn codex_with_a_first_message_is_not_idle_before_it() {
     with_both(|which| {
@@ -363,7 +400,13 @@ fn a_person_at_the_keyboard_of_codex_is_heard_and_answers_first() {
         agent.post("/api/v1/input", &json!({ "text": escalated("touch typed.txt") }));
         agent.sidecar.see("touch typed.txt");
         let typed = Instant::now();
-        agent.post("/api/v1/input", &json!({ "text": "\r" }));
+        // A busy one takes an Enter that follows fast for a part of a paste. In its dialog another one would choose.
+        let enter = |agent: &Agent| {
+            if agent.get("/api/v1/agent")["detail"]["state"] == "idle" {
+                agent.post("/api/v1/input", &json!({ "text": "\r" }));
+            }
+        };
+        agent.until(enter, |body| body["kind"] == "turn");
         let ask = agent.asked("permission");
         case(which, "pty", "permission of a typed message", typed);
         agent.sidecar.see("Press enter to confirm");
@@ -394,11 +437,13 @@ fn a_conversation_of_codex_that_is_begun_anew_is_followed() {
             agent.post("/api/v1/input", &json!({ "text": "\r" }));
         };
         let is_other = |body: &serde_json::Value| body["what"] == "session" && body["id"] != first;
-        let second = agent.until(begin_anew, is_other)["id"].clone();
+        agent.until(begin_anew, is_other);
         agent.nudge("two [[text:the second]]");
         agent.state("idle");
         let told = agent.get("/api/v1/agent");
-        assert_eq!((&told["session_id"], &told["last_message"]), (&second, &json!("the second")));
+        // One that was slow to begin anew was told to twice.
+        assert_ne!(told["session_id"], first);
+        assert_eq!(told["last_message"], "the second");
     });
 }
 

@@ -1,18 +1,15 @@
 //! `coop doctor`, on machines made up of stand-ins.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 
 use serde_json::Value;
 
-use crate::tool::coop;
+use crate::tool::{coop, write_program};
 
 fn program(folder: &Path, name: &str, script: &str) {
-    let file = folder.join(name);
-    fs::write(&file, format!("#!/bin/sh\n{script}\n")).expect("a program");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("it can be run");
+    write_program(&folder.join(name), &format!("#!/bin/sh\n{script}\n"));
 }
 
 fn doctor(home: &Path, args: &[&str], key: Option<&str>) -> Output {
@@ -40,7 +37,7 @@ fn what_is_installed_is_told_and_what_would_not_work() {
     fs::create_dir(home.path().join("bin")).expect("a folder");
     let none = claude(home.path(), None);
     assert_eq!(none["program"], Value::Null);
-    assert!(none["problems"][0].as_str().expect("a problem").contains("npm install -g @anthropic-ai/claude-code@"));
+    assert!(none["problems"][0].as_str().expect("a problem").contains("`coop install claude@"));
 
     program(&home.path().join("bin"), "claude", "echo '2.1.197 (Claude Code)'");
     let tested = claude(home.path(), Some("sk-very-secret"));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -243,7 +243,7 @@ impl Agent {
     pub(crate) fn until(&mut self, act: impl Fn(&Self), is_it: impl Fn(&Value) -> bool) -> Value {
         for _ in 0..10 {
             act(self);
-            while let Ok(event) = self.events.recv_timeout(LIMIT / 20) {
+            while let Ok(event) = self.events.recv_timeout(Duration::from_secs(5)) {
                 if is_it(&event["body"]) {
                     return event["body"].clone();
                 }
@@ -323,7 +323,7 @@ impl Agent {
         let deadline = Instant::now() + LIMIT;
         while !self.transcript().contains(text) {
             assert!(Instant::now() < deadline, "{text:?} is not in the conversation:\n{}", self.transcript());
-            thread::yield_now();
+            crate::tool::pause();
         }
     }
 
@@ -377,6 +377,8 @@ impl Drop for Agent {
         if thread::panicking() {
             self.keep_observations();
         }
+        // Whoever still runs there might write again.
+        self.sidecar.end();
         let _ = std::fs::remove_dir_all(&self.work);
     }
 }

@@ -1,19 +1,14 @@
 //! The seed's command line examples, run as they stand there but for the port, which is any free one.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::tool::{COOP, Sidecar, run};
+use crate::tool::{COOP, Sidecar, run, write_program};
 
 /// A folder with programs named like the agents, which only say what they were given.
 fn agents(folder: &Path) -> String {
     for name in ["claude", "codex"] {
-        let path = folder.join(name);
-        fs::write(&path, "#!/bin/sh\necho \"$(basename \"$0\") was given [$*]\"\nexec cat\n")
-            .expect("it can be written");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        write_program(&folder.join(name), "#!/bin/sh\necho \"$(basename \"$0\") was given [$*]\"\nexec cat\n");
     }
     std::os::unix::fs::symlink(COOP, folder.join("coop")).expect("it can be linked");
     format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default())

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use coop_api::{AgentId, AgentState, Answer, ErrorCode, EventBody, Lifecycle};
 use coop_fleet::Fact;
 use coop_fleet::adapter::{
-    AgentAdapter, AgentAdapterError, AgentConfig, AgentReconnectConfig, LocalAdapter, conformance,
+    AgentAdapter, AgentAdapterError, AgentConfig, AgentReconnectConfig, FakeAgentAdapter, SidecarAdapter, conformance,
 };
+use coop_fleet::claims::{Claims, Holder};
 use coop_fleet::definition::{Prime, Start};
 use coop_fleet::engine::{Input, StopMode};
 use rustix::process::{Pid, Signal, getsid, kill_process};
@@ -22,7 +23,7 @@ use crate::tool::{COOP, LIMIT};
 /// A state folder with one agent in it, and what is heard of it. Its sidecar is ended with it.
 struct Lab {
     home: tempfile::TempDir,
-    adapter: LocalAdapter,
+    adapter: SidecarAdapter,
     sender: mpsc::Sender<Fact>,
     facts: mpsc::Receiver<Fact>,
     past: Vec<Fact>,
@@ -65,11 +66,13 @@ impl Lab {
                 .into_iter()
                 .collect::<BTreeMap<_, _>>(),
             runtime: None,
+            settings: None,
             isolate: true,
             stop: StopMode::Allow,
             ask_user: false,
             start: Start::default(),
             resume: None,
+            record: None,
         }
     }
 
@@ -144,8 +147,25 @@ fn contains(line: &[u8], path: &Path) -> bool {
     String::from_utf8_lossy(line).contains(path.to_str().expect("UTF-8"))
 }
 
-fn adapter(state: &Path) -> LocalAdapter {
-    LocalAdapter::new(Path::new(COOP), state)
+fn adapter(state: &Path) -> SidecarAdapter {
+    SidecarAdapter::local(Path::new(COOP), state)
+}
+
+/// Whatever decides that an agent goes on, a plan for its death among them, comes to this.
+#[test]
+fn an_agent_does_not_go_on_with_a_conversation_that_a_person_has_open() {
+    run(async {
+        let lab = Lab::new();
+        let claims = Claims::default();
+        let adapter = lab.adapter.clone().heeding(claims.clone());
+        let since = std::time::SystemTime::now();
+        let person = Holder::Person { program: "claude".to_owned(), pid: 7, since };
+        let _claim = claims.take("x", person).expect("nobody has it");
+        let config = AgentConfig { resume: Some("x".to_owned()), ..lab.config(&[]) };
+        let failed = adapter.spawn(config, lab.sender.clone()).await.expect_err("it is open");
+        assert!(failed.to_string().contains("is open in a person's own claude (process 7"), "{failed}");
+        assert!(!lab.folder().exists(), "nothing was begun");
+    });
 }
 
 #[test]
@@ -154,6 +174,20 @@ fn the_local_adapter_conforms() {
         let lab = Lab::new();
         conformance::life(&lab.adapter, lab.config(&[])).await.expect("it conforms");
     });
+}
+
+#[test]
+fn the_table_of_events_holds_for_both_adapters() {
+    for stop in [StopMode::Allow, StopMode::Gate, StopMode::Auto] {
+        run(async move {
+            let lab = Lab::new();
+            let config = AgentConfig { stop, ..lab.config(&[]) };
+            let fake = FakeAgentAdapter::new();
+            fake.tell_stops();
+            conformance::table(&fake, config.clone()).await.unwrap_or_else(|wrong| panic!("{stop:?}, fake: {wrong}"));
+            conformance::table(&lab.adapter, config).await.unwrap_or_else(|wrong| panic!("{stop:?}: {wrong}"));
+        });
+    }
 }
 
 #[test]
@@ -171,8 +205,9 @@ fn a_spawn_makes_the_folder_the_file_and_a_session_of_its_own() {
         let text = fs::read_to_string(lab.folder().join("agent-config.json")).expect("it is there");
         let expected = serde_json::json!({
             "settings": { "model": "opus" },
-            "stop": { "mode": "gate", "escalate": true },
-            "start": { "text": "first", "resume": { "text": "again" } }
+            "stop": { "mode": "gate", "if_possible": true, "escalate": true },
+            "start": { "text": "first", "resume": { "text": "again" } },
+            "session": lab.folder().join("session.json")
         });
         assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), expected);
         let pid = lab.sidecar().expect("it is known");
@@ -378,4 +413,34 @@ fn has_exited(past: &[Fact]) -> bool {
         matches!(body, Some(EventBody::Lifecycle(Lifecycle::Exited { .. })))
     };
     past.iter().any(is_exit)
+}
+
+/// A daemon that was put back to an earlier version finds sidecars that say what it does not know.
+#[test]
+fn a_sidecar_of_a_later_protocol_is_left_alone() {
+    run(async {
+        let lab = Lab::new();
+        fs::create_dir_all(lab.folder()).expect("made");
+        let listener = tokio::net::UnixListener::bind(lab.folder().join("coop.sock")).expect("bound");
+        let later = coop_api::PROTOCOL + 1;
+        tokio::spawn(async move {
+            use tokio::io::{AsyncReadExt, AsyncWriteExt};
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let body = format!("{{\"protocol\":{later},\"version\":\"9.1\",\"status\":\"running\"}}");
+                let length = body.len();
+                let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
+                let _ = stream.read(&mut [0; 1024]).await;
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+        let (sender, mut facts) = mpsc::channel(16);
+        let config = AgentReconnectConfig { agent: agent(), known: None, resumed: false };
+        let refused = lab.adapter.reconnect(config, sender).await;
+        let Err(AgentAdapterError::Unreachable { why, .. }) = refused else { panic!("{refused:?}") };
+        assert!(why.contains("coop 9.1") && why.contains(&format!("protocol {later}")), "{why}");
+        let sent = lab.adapter.send(&agent(), "hello").await;
+        assert!(matches!(sent, Err(AgentAdapterError::Unreachable { .. })), "{sent:?}");
+        assert!(lab.adapter.is_alive(&agent()).await, "it is there all the same");
+        assert!(facts.recv().await.is_none(), "nothing is made of what it says");
+    });
 }

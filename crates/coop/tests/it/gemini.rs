@@ -2,16 +2,18 @@
 //! one on a fake model (`make test-real` does), with hooks and without them.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Instant, SystemTime};
 
 use serde_json::json;
 
 use crate::driven::{Agent, Model, Which};
-use crate::tool::{COOP, LIMIT, Sidecar};
+use crate::tool::{COOP, LIMIT, Sidecar, coop, wait_for};
 
 const KEY: &str = "dummy-key-for-a-model-on-loopback";
 /// A variable by which the processes of a test are known.
@@ -113,7 +115,7 @@ impl Place {
         let deadline = Instant::now() + LIMIT;
         while self.processes() > 0 {
             assert!(Instant::now() < deadline, "{} processes are left", self.processes());
-            thread::sleep(Duration::from_millis(20));
+            crate::tool::pause();
         }
     }
 }
@@ -231,7 +233,7 @@ fn the_list(which: &Which, home: Home) {
             break used["turn"].clone();
         }
         assert!(since.elapsed() < LIMIT, "{used:#}");
-        thread::yield_now();
+        crate::tool::pause();
     };
     case(which, &name("usage"), since);
     assert_eq!((&turn["input_tokens"], &turn["cache_read_tokens"]), (&json!(10), &json!(30)), "{turn:#}");
@@ -305,6 +307,50 @@ fn a_conversation_is_gone_on_with() {
             std::mem::forget(agent);
         }
     });
+}
+
+/// The bug this keeps away: by its protocol Gemini CLI empties a conversation that it loads in the minute it is from, so it is
+/// not started before; and meanwhile signals were not heard, which the first process of a container dies of by none but KILL.
+#[test]
+fn it_waits_for_the_minute_of_its_conversation_to_be_over_and_hears_signals_meanwhile() {
+    let minute = || humantime::format_rfc3339_seconds(SystemTime::now()).to_string()[..16].replace(':', "-");
+    // What takes place in two minutes says nothing.
+    for _ in 0..20 {
+        let home = tempfile::tempdir().expect("a folder");
+        let chats = home.path().join(".gemini/tmp/work/chats");
+        fs::create_dir_all(&chats).expect("made");
+        let began = minute();
+        fs::write(chats.join(format!("session-{began}-{}.jsonl", &SESSION[..8])), "").expect("written");
+        let words = ["--agent", "gemini", "--runtime", "pipe", "--resume", SESSION, "--", COOP, "sim", "gemini"];
+        let mut command = coop(home.path());
+        let mut child = command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+        let (tell, told) = mpsc::channel();
+        let streams: [Box<dyn Read + Send>; 2] =
+            [Box::new(child.stdout.take().expect("piped")), Box::new(child.stderr.take().expect("piped"))];
+        for stream in streams {
+            let tell = tell.clone();
+            thread::spawn(move || {
+                let lines = BufReader::new(stream).lines().map_while(Result::ok);
+                lines.for_each(|line| drop(tell.send(line)));
+            });
+        }
+        let waits = loop {
+            let line = told.recv_timeout(LIMIT).expect("it says something");
+            if line.contains("in the minute it is from") || line == "ready" {
+                break line != "ready";
+            }
+        };
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it lives");
+        wait_for(&mut child);
+        if minute() == began {
+            assert!(waits, "it was started in the minute of its conversation");
+            let status = child.wait().expect("it has ended");
+            assert_eq!(status.code(), Some(143), "by itself, not by the signal: {status}");
+            return;
+        }
+    }
+    panic!("this machine does nothing within a minute");
 }
 
 #[test]

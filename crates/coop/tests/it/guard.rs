@@ -136,6 +136,20 @@ fn what_has_detached_itself_from_the_agent_cannot_either() {
     is_refused("setsid sh detach.sh");
 }
 
+/// It runs beside the agent for as long as that does, and its environment is open to every process of this user.
+#[test]
+fn the_guard_knows_no_secret() {
+    let mut agent = Agent::start(&Which::Scripted, Runtime::Pty, &[], &[]);
+    agent.state("idle");
+    let sidecar = agent.sidecar.child.id();
+    let threads = fs::read_dir(format!("/proc/{sidecar}/task")).expect("it lives");
+    let children = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+    let children: String = threads.map(|thread| children(thread.expect("a thread"))).collect();
+    let line = |pid: &str| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let guard = children.split_whitespace().find(|pid| line(pid).split('\0').nth(1) == Some("guard")).expect("a guard");
+    assert_eq!(fs::read_to_string(format!("/proc/{guard}/environ")).expect("it lives"), "");
+}
+
 /// A user without rights, so that nothing is readable only because the tests run as root.
 const NOBODY: u32 = 65534;
 
@@ -212,6 +226,6 @@ fn who_was_adopted_does_not_stay_as_a_zombie() {
     let deadline = Instant::now() + LIMIT;
     while rustix::process::test_kill_process(pid).is_ok() {
         assert!(Instant::now() < deadline, "it is still there");
-        thread::yield_now();
+        crate::tool::pause();
     }
 }

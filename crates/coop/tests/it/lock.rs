@@ -88,6 +88,25 @@ fn nothing_is_typed_to_an_agent_over_the_holder_of_the_lock() {
     assert_eq!(began["prompt"], "last");
 }
 
+/// Over every transport that can name a writer.
+#[test]
+fn the_size_is_the_holders() {
+    let agent = Agent::start(&Which::Scripted, Runtime::Pty, &[], &[]);
+    let size = |cols: u32| json!({ "cols": cols, "rows": 30 });
+    let mut holder = Holder::connect(&agent);
+    holder.lock("acquire");
+    let (status, refused) = agent.post("/api/v1/resize", &size(70));
+    assert_eq!((status, &refused["error"]["code"]), (409, &json!("WRITER_BUSY")), "{refused}");
+    let resized = holder.ask(&json!({ "type": "resize", "cols": 80, "rows": 30 }), "resize");
+    assert_eq!(resized["cols"], 80);
+    holder.lock("release");
+    let (_, locked) = agent.post("/api/v1/lock", &json!({ "action": "acquire" }));
+    assert_eq!(agent.post("/api/v1/resize", &size(90)).0, 409);
+    let named = json!({ "cols": 90, "rows": 30, "writer": locked["writer"] });
+    assert_eq!(agent.post("/api/v1/resize", &named), (200, size(90)));
+    assert_eq!(agent.get("/api/v1/health")["terminal"], size(90));
+}
+
 #[test]
 fn a_dialog_is_not_answered_by_keys_over_the_holder_of_the_lock() {
     let mut agent = Agent::start_new(&Which::Scripted);

@@ -260,7 +260,7 @@ fn gone(work: &Path) {
             return;
         }
         assert!(Instant::now() < deadline, "{left} processes are left");
-        std::thread::yield_now();
+        crate::tool::pause();
     }
 }
 

@@ -36,7 +36,7 @@ fn after_the_exit_the_last_screen_lingers_and_input_is_gone() {
     sidecar.see("last words");
     // Exited is told once all output is in.
     while sidecar.ask("GET", "/api/v1/health", "").1["status"] != "exited" {
-        std::thread::yield_now();
+        crate::tool::pause();
     }
     let (_, status) = sidecar.ask("GET", "/api/v1/status", "");
     assert_eq!((&status["state"], &status["exit_code"], &status["pid"]), (&json!("exited"), &json!(9), &json!(null)));
@@ -166,7 +166,7 @@ fn a_signal_ends_it_gracefully_and_a_second_one_at_once() {
         }
         assert!(Instant::now() < deadline, "it does not end");
         stubborn.signal(Signal::TERM);
-        std::thread::yield_now();
+        crate::tool::pause();
     };
     assert_eq!(status.code(), Some(128 + 9));
 }
@@ -255,4 +255,13 @@ fn what_a_program_said_that_fails_at_once_is_shown() {
     );
     let (code, _, err) = says("echo fine");
     assert_eq!((code, err.as_str()), (0, ""));
+}
+
+/// It did as it was told.
+#[test]
+fn a_program_that_is_shut_down_at_once_did_not_fail() {
+    let mut sidecar = Sidecar::start(&["--log-level", "off", "--", "sh", "-c", "echo up; exec sleep 1000"]);
+    sidecar.see("up");
+    assert_eq!(sidecar.ask("POST", "/api/v1/shutdown", "").0, 200);
+    assert_eq!(sidecar.wait().1, "");
 }

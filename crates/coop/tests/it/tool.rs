@@ -11,7 +11,14 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// Ten times and more what any of these takes on a slow machine.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(180);
+/// The same for a whole script of them.
+pub(crate) const SCRIPT_LIMIT: Duration = Duration::from_secs(600);
+
+/// Whoever looks again and again leaves the processor to those it waits for.
+pub(crate) fn pause() {
+    thread::sleep(Duration::from_millis(10));
+}
 
 pub(crate) const COOP: &str = env!("CARGO_BIN_EXE_coop");
 
@@ -101,7 +108,11 @@ impl Sidecar {
 
     /// Waits until the screen shows a text: woken by the agent's events, not by a clock.
     pub(crate) fn see(&self, text: &str) -> String {
-        let deadline = Instant::now() + LIMIT;
+        self.see_within(text, LIMIT)
+    }
+
+    pub(crate) fn see_within(&self, text: &str, limit: Duration) -> String {
+        let deadline = Instant::now() + limit;
         let mut offset = 0;
         loop {
             let screen = self.screen();
@@ -112,7 +123,7 @@ impl Sidecar {
             let (_, output) = self.ask("GET", &format!("/api/v1/output?offset={offset}"), "");
             let next = output["next_offset"].as_u64().unwrap_or(offset);
             if next == offset {
-                thread::yield_now();
+                pause();
             }
             offset = next;
         }
@@ -131,20 +142,32 @@ impl Sidecar {
     }
 }
 
-impl Drop for Sidecar {
-    fn drop(&mut self) {
+impl Sidecar {
+    /// Ends it, if it runs.
+    pub(crate) fn end(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 /// Waits for a child within the limit.
 pub(crate) fn wait_for(child: &mut Child) -> i32 {
+    wait_within(child, LIMIT)
+}
+
+fn wait_within(child: &mut Child, limit: Duration) -> i32 {
     let pid = rustix::process::Pid::from_child(child);
     let fd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).expect("it is ours");
     let mut fds = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::IN)];
-    let limit = rustix::event::Timespec { tv_sec: LIMIT.as_secs() as i64, tv_nsec: 0 };
-    let ready = rustix::event::poll(&mut fds, Some(&limit)).expect("poll works");
+    let limit = rustix::event::Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: 0 };
+    // Tests beside this one may have handlers for signals.
+    let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&limit))).expect("poll works");
     if ready == 0 {
         let _ = child.kill();
         panic!("it did not end in time");
@@ -155,6 +178,10 @@ pub(crate) fn wait_for(child: &mut Child) -> i32 {
 
 /// Runs a command to its end: exit code, standard output, standard error.
 pub(crate) fn run(command: &mut Command) -> (i32, String, String) {
+    run_within(command, LIMIT)
+}
+
+pub(crate) fn run_within(command: &mut Command, limit: Duration) -> (i32, String, String) {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     let mut out = child.stdout.take().expect("it is piped");
     let mut err = child.stderr.take().expect("it is piped");
@@ -168,8 +195,18 @@ pub(crate) fn run(command: &mut Command) -> (i32, String, String) {
         let _ = err.read_to_string(&mut text);
         text
     });
-    let code = wait_for(&mut child);
+    let code = wait_within(&mut child, limit);
     (code, reader.join().expect("no panic"), errors.join().expect("no panic"))
+}
+
+/// Writes a program. Another process does: a child that a thread beside us has forked and that is not yet what it is to be has
+/// every file open that we have, and a file that is open for writing cannot be run.
+pub(crate) fn write_program(path: &Path, text: &str) {
+    let mut command = Command::new("install");
+    command.args(["-m", "755", "/dev/stdin"]).arg(path).stdin(Stdio::piped());
+    let mut child = command.spawn().expect("it runs");
+    child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("it reads");
+    assert_eq!(wait_for(&mut child), 0, "{} cannot be written", path.display());
 }
 
 /// One HTTP request on a connection of its own.
@@ -184,8 +221,8 @@ pub(crate) fn request(
         "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n",
         body.len()
     );
-    stream.write_all(head.as_bytes()).expect("it is open");
-    stream.write_all(body.as_bytes()).expect("it is open");
+    // At once: whoever is refused by the head may be gone before a body that comes later.
+    stream.write_all([head.as_bytes(), body.as_bytes()].concat().as_slice()).expect("it is open");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("it answers in time");
     let answer = String::from_utf8_lossy(&answer).into_owned();

@@ -32,6 +32,10 @@ impl RpcError {
         Self { code: -32602, message: message.to_owned(), data: Value::Null }
     }
 
+    pub(super) fn internal(message: &str) -> Self {
+        Self { code: -32603, message: message.to_owned(), data: Value::Null }
+    }
+
     pub(super) fn no_such_method(method: &str) -> Self {
         Self { code: -32601, message: format!("there is no method {method}"), data: Value::Null }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use coop_llm::{Decision, Event, Exit, Gate, Limit, Outcome, Part, Tool, ToolUse};
+use coop_llm::{Decision, Event, Exit, Gate, Limit, Outcome, Part, Tool, ToolUse, Usage};
 use serde_json::{Value, json};
 
 use super::peer::{Peer, RpcError};
@@ -56,6 +56,8 @@ pub(super) struct Teller {
     peer: Arc<Peer>,
     session: String,
     folder: PathBuf,
+    /// Which turn of this process it is.
+    number: u64,
     so_far: Mutex<SoFar>,
 }
 
@@ -63,15 +65,20 @@ pub(super) struct Teller {
 struct SoFar {
     /// What the conversation has cost.
     cost: f64,
+    /// What was told of this turn.
+    told: Usage,
+    told_cost: f64,
+    /// What the last call read and wrote.
+    last: u64,
     /// The calls of tools, by their ids.
     calls: HashMap<String, ToolUse>,
 }
 
 impl Teller {
-    /// Returns one for a conversation that has cost so much.
-    pub(super) fn new(peer: Arc<Peer>, session: String, folder: PathBuf, cost: f64) -> Self {
+    /// Returns one for a turn of a conversation that has cost so much.
+    pub(super) fn new(peer: Arc<Peer>, session: String, folder: PathBuf, number: u64, cost: f64) -> Self {
         let so_far = Mutex::new(SoFar { cost, ..SoFar::default() });
-        Self { peer, session, folder, so_far }
+        Self { peer, session, folder, number, so_far }
     }
 
     /// Tells that a message is here.
@@ -83,7 +90,8 @@ impl Teller {
         match event {
             Event::Reply { turn, parts, usage, cost, .. } => {
                 self.said(*turn, parts);
-                self.paid(usage.total(), *cost);
+                self.lock().last = usage.total();
+                self.paid(&turn.to_string(), usage, *cost);
             }
             Event::Retry { attempt, wait, kind, message } => {
                 let params = json!({
@@ -106,7 +114,18 @@ impl Teller {
                 });
                 self.update(merged(told, about));
             }
-            Event::Call { .. } | Event::Delta(_) | Event::End { .. } => {}
+            Event::End { metrics, .. } => {
+                // What failed or was cancelled is paid for too.
+                let (told, told_cost) = {
+                    let so_far = self.lock();
+                    (so_far.told, so_far.told_cost)
+                };
+                let rest = less(&metrics.usage, &told);
+                if rest != Usage::default() {
+                    self.paid("rest", &rest, metrics.cost.map(|cost| (cost - told_cost).max(0.0)));
+                }
+            }
+            Event::Call { .. } | Event::Delta(_) => {}
         }
     }
 
@@ -129,13 +148,18 @@ impl Teller {
         }
     }
 
-    fn paid(&self, tokens: u64, cost: Option<f64>) {
-        let Some(cost) = cost else { return };
-        let amount = {
+    fn paid(&self, call: &str, usage: &Usage, cost: Option<f64>) {
+        used(&self.peer, &self.session, &format!("{}.{call}", self.number), usage, cost);
+        let (amount, tokens) = {
             let mut so_far = self.lock();
-            so_far.cost += cost;
-            so_far.cost
+            so_far.told += *usage;
+            so_far.told_cost += cost.unwrap_or(0.0);
+            so_far.cost += cost.unwrap_or(0.0);
+            (so_far.cost, so_far.last)
         };
+        if cost.is_none() {
+            return;
+        }
         // How much the model could hold is not known.
         let cost = json!({ "amount": amount, "currency": "USD" });
         self.update(json!({ "sessionUpdate": "usage_update", "used": tokens, "size": 0, "cost": cost }));
@@ -157,6 +181,27 @@ impl Teller {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, SoFar> {
         self.so_far.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The name of all calls that earlier processes made.
+pub(super) const BEFORE: &str = "before";
+
+/// Tells what a call of the model took. The protocol has no word for it.
+pub(super) fn used(peer: &Peer, session: &str, id: &str, usage: &Usage, cost: Option<f64>) {
+    let params = json!({
+        "sessionId": session, "id": id, "isPast": id == BEFORE, "inputTokens": usage.input, "outputTokens": usage.output,
+        "cachedReadTokens": usage.cache_read, "cachedWriteTokens": usage.cache_write, "costUsd": cost,
+    });
+    peer.tell("_coop/used", &params);
+}
+
+fn less(all: &Usage, part: &Usage) -> Usage {
+    Usage {
+        input: all.input.saturating_sub(part.input),
+        output: all.output.saturating_sub(part.output),
+        cache_read: all.cache_read.saturating_sub(part.cache_read),
+        cache_write: all.cache_write.saturating_sub(part.cache_write),
     }
 }
 

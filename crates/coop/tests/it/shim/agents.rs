@@ -135,3 +135,26 @@ fn gemini() {
 fn acp() {
     with_both(Agent::Acp, the_list);
 }
+
+#[test]
+fn api() {
+    with_both(Agent::Api, the_list);
+}
+
+/// What only looks is not asked about, unless the brief says that it always is.
+#[test]
+fn coops_own_agent_asks_about_what_it_reads_if_it_is_told_to() {
+    with_both(Agent::Api, |world| {
+        std::fs::write(world.work.join("notes.txt"), "the fox").expect("written");
+        let shim = world.start();
+        let mut events = shim.follow();
+        let mut careful = brief("one [[read:notes.txt]] [[text:Done.]]");
+        careful["escalationProtocol"]["alwaysEscalate"] = json!(["Read"]);
+        careful["delegationPolicy"] = json!({ "canSpawnSubagents": false, "allowedHandoffs": [], "maxDepth": 0 });
+        shim.done("/spawn", &careful);
+        let decision = events.decision();
+        assert_eq!(decision["toolName"], "read", "{decision:#}");
+        shim.resolve(&decision["decisionId"], &approval("approve"));
+        assert_eq!(completed(&mut events)["summary"], "Done.");
+    });
+}

@@ -3,8 +3,11 @@
 mod agents;
 mod backend;
 mod bodies;
+mod briefs;
+mod client;
 mod mock;
 mod steering;
+mod trust;
 mod world;
 
 use std::collections::HashMap;
@@ -165,6 +168,8 @@ impl Events {
             panic!("no further event came after\n{}", past.join("\n"))
         });
         check("AdapterEvent", &event);
+        // The schemas are made of the types that are sent; this table is not.
+        assert_eq!(coop_fleet::shim::check(&event.to_string()), Ok(()), "{event:#}");
         let expected = match self.past.last() {
             Some(last) if last["runId"] == event["runId"] => last["sourceSequence"].as_u64().expect("a number") + 1,
             _ => 1,

@@ -51,7 +51,10 @@ fn goes_on_in_a_new_process(world: &World) {
     let mut next = state.clone();
     next["briefSnapshot"]["description"] = json!("the second task [[text:Second done.]]");
     shim.done("/resume", &next);
-    assert_eq!(events.of("completion")["summary"], "Second done.");
+    let summary = events.of("completion")["summary"].as_str().expect("a summary").to_owned();
+    // The real Gemini CLI tells the past of a conversation after it says that it has loaded it, so that may be in front.
+    let has_past = world.agent == Agent::Gemini && world.is_real();
+    assert!(summary == "Second done." || has_past && summary.ends_with("Second done."), "{summary}");
     assert!(world.prompts().contains("This is the next one"), "{}", world.prompts());
 }
 
@@ -78,6 +81,11 @@ fn gemini_goes_on() {
 #[test]
 fn acp_goes_on() {
     with_both(Agent::Acp, goes_on_in_a_new_process);
+}
+
+#[test]
+fn api_goes_on() {
+    with_both(Agent::Api, goes_on_in_a_new_process);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -21,6 +22,8 @@ pub(super) enum Agent {
     OpenCode,
     Gemini,
     Acp,
+    /// coop's own, which is always the real one on a fake model.
+    Api,
 }
 
 impl Agent {
@@ -31,6 +34,7 @@ impl Agent {
             Self::OpenCode => "opencode",
             Self::Gemini => "gemini",
             Self::Acp => "acp",
+            Self::Api => "api",
         }
     }
 
@@ -47,7 +51,7 @@ impl Agent {
                     json!({ "cmd": command, "sandbox_permissions": "require_escalated", "justification": "why" });
                 format!("[[tool exec_command {input}]]")
             }
-            Self::Claude | Self::OpenCode | Self::Gemini | Self::Acp => format!("[[bash:{command}]]"),
+            Self::Claude | Self::OpenCode | Self::Gemini | Self::Acp | Self::Api => format!("[[bash:{command}]]"),
         }
     }
 
@@ -87,7 +91,8 @@ impl World {
         for folder in [&work, &at.join("tmp"), &at.join("codex"), &at.join("sim")] {
             fs::create_dir(folder).expect("a folder");
         }
-        let model = real.as_ref().map(|_| Model::start(&at.join("tmp")));
+        let has_model = real.is_some() || agent == Agent::Api;
+        let model = has_model.then(|| Model::start(&at.join("tmp")));
         let world = Self { agent, real, home, work, model };
         world.configure(&at);
         world
@@ -101,7 +106,7 @@ impl World {
             fs::write(path, text).expect("written");
         };
         match self.agent {
-            Agent::Claude | Agent::Acp => {}
+            Agent::Claude | Agent::Acp | Agent::Api => {}
             Agent::Codex => write(
                 home.join("codex/config.toml"),
                 format!(
@@ -122,12 +127,14 @@ impl World {
                                      "permission": { "bash": "ask", "edit": "ask" } });
                 write(self.work.join("opencode.json"), config.to_string());
             }
+            // Its cleaning up would delete a conversation that was loaded once: docs/SHIM.md.
             Agent::Gemini => {
                 let trusted = json!({ self.work.to_string_lossy(): "TRUST_FOLDER" });
                 write(home.join(".gemini/trustedFolders.json"), trusted.to_string());
                 let settings = json!({ "security": { "auth": { "selectedType": "gemini-api-key" } },
                                        "privacy": { "usageStatisticsEnabled": false },
-                                       "general": { "enableAutoUpdate": false, "enableAutoUpdateNotification": false } });
+                                       "general": { "enableAutoUpdate": false, "enableAutoUpdateNotification": false,
+                                                    "sessionRetention": { "enabled": false } } });
                 write(home.join(".gemini/settings.json"), settings.to_string());
             }
         }
@@ -139,6 +146,7 @@ impl World {
 
     pub(super) fn start_with(&self, options: &[&str], change: impl FnOnce(&mut Command) -> &mut Command) -> Shim {
         let program = match &self.real {
+            _ if self.agent == Agent::Api => vec!["--model", "claude-opus-4-8"],
             Some(path) => vec![path.to_str().expect("UTF-8")],
             None => vec![COOP, "sim", self.agent.name()],
         };
@@ -149,7 +157,7 @@ impl World {
         // The real Gemini and Codex find their model by the user's configuration.
         let isolate: &[&str] = match self.agent {
             Agent::Claude | Agent::OpenCode => &["--isolate"],
-            Agent::Codex | Agent::Gemini | Agent::Acp => &[],
+            Agent::Codex | Agent::Gemini | Agent::Acp | Agent::Api => &[],
         };
         let args = [&["--agent", self.agent.name()][..], isolate, options, &["--"], &program, more].concat();
         let home = self.home.path().canonicalize().expect("it is there");
@@ -189,6 +197,20 @@ impl World {
         let home = self.home.path();
         // Some scripted agents keep their prompts in order, the others in what they keep of the conversation.
         model.unwrap_or_else(|| fs::read_to_string(home.join("sim/prompts.jsonl")).unwrap_or_else(|_| texts(home)))
+    }
+
+    /// Returns the socket of the agent's own, as `coop attach` finds it.
+    pub(super) fn socket(&self) -> PathBuf {
+        let folder = fs::read_dir(self.home.path().join("coop")).expect("a folder");
+        let mut paths = folder.map(|entry| entry.expect("an entry").path());
+        paths.find(|path| path.extension().is_some_and(|kind| kind == "sock")).expect("a socket")
+    }
+
+    /// Returns the number of the agent's process.
+    pub(super) fn agent_pid(&self) -> i32 {
+        let stream = UnixStream::connect(self.socket()).expect("it listens");
+        let (_, status) = request(stream, "GET", "/api/v1/status", "", "");
+        status["pid"].as_i64().and_then(|pid| pid.try_into().ok()).unwrap_or_else(|| panic!("no process in {status}"))
     }
 
     pub(super) fn is_real(&self) -> bool {

@@ -1,0 +1,85 @@
+//! What an agent can do of what is wanted of it, said before anything runs.
+
+use std::io;
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::bail;
+use coop_api::Capability;
+use coop_drivers::{Driver, Known, Launch};
+use coop_session::{StartConfig, StopConfig, StopMode};
+use coop_term::Command;
+
+/// How long a program may take to say its version.
+const VERSION_WITHIN: Duration = Duration::from_secs(10);
+
+/// Refuses options of ours that an agent's driver would not heed.
+pub(super) fn heeded(driver: &dyn Driver, known: &Known, launch: &Launch) -> anyhow::Result<()> {
+    let heeds = driver.heeds();
+    let (name, runtime) = (known.name, launch.runtime.as_str());
+    if launch.resume.is_some() && !heeds.resume {
+        bail!("--resume: coop cannot do that for {name} run as {runtime}; give {name} its own option for it");
+    }
+    if launch.allowed.anything() && !heeds.allowed {
+        bail!("--acp-allow: {name} run as {runtime} does not speak ACP");
+    }
+    if launch.isolated.is_some() && !heeds.isolated {
+        bail!(
+            "--isolate: coop cannot give {name} run as {runtime} a configuration of its own; set one by its own variables"
+        );
+    }
+    if launch.settings.is_some() && !heeds.settings {
+        bail!("--agent-config: coop has no way to hand settings to {name} run as {runtime}");
+    }
+    if !launch.mcp.is_empty() && !heeds.mcp {
+        bail!("coop has no way to hand servers of tools to {name} run as {runtime}");
+    }
+    Ok(())
+}
+
+/// Refuses a gate that would hold nothing and a start text that nobody would be told.
+pub(super) fn offered(
+    driver: &dyn Driver,
+    known: &Known,
+    launch: &Launch,
+    stop: &StopConfig,
+    start: &StartConfig,
+) -> anyhow::Result<()> {
+    let (name, runtime, offered) = (known.name, launch.runtime.as_str(), driver.capabilities());
+    if stop.mode != StopMode::Allow && !offered.contains(&Capability::StopGate) {
+        bail!("--agent-config: the end of a turn cannot be held for {name} run as {runtime}; use stop mode allow");
+    }
+    if *start != StartConfig::default() && !offered.contains(&Capability::StartContext) {
+        bail!("--agent-config: {name} run as {runtime} cannot be told anything at its start; leave out start");
+    }
+    Ok(())
+}
+
+/// Returns what the agent's program says of its version; nothing if it says nothing in time.
+pub(super) fn version(command: &Command, launch: &Launch) -> Option<String> {
+    let mut words = launch.split().0.iter();
+    let mut asked = std::process::Command::new(words.next()?);
+    asked.args(words).arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    for (name, value) in &command.env {
+        match value {
+            Some(value) => asked.env(name, value),
+            None => asked.env_remove(name),
+        };
+    }
+    let mut child = asked.spawn().ok()?;
+    let mut stdout = child.stdout.take()?;
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let mut text = String::new();
+        let read = io::Read::read_to_string(&mut stdout, &mut text);
+        // If nobody waits any more, it took too long.
+        let _ = tell.send(read.map(|_| text));
+    });
+    let text = told.recv_timeout(VERSION_WITHIN);
+    let _ = child.kill();
+    let _ = child.wait();
+    let text = text.ok()?.ok()?;
+    text.lines().next().map(|line| line.trim().to_owned())
+}

@@ -1,0 +1,231 @@
+//! How a known agent is run: what its driver wants done before, and where its files are.
+
+mod check;
+mod files;
+pub(crate) mod minute;
+mod prepare;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::{env, fs};
+
+use anyhow::{Context, bail};
+use coop_api::Capability;
+use coop_drivers::{Known, Launch, Link, McpServer, McpWay, Rules, Runtime, UNKNOWN, Variables};
+use coop_session::{AgentOptions, Prepared};
+use coop_shell::quoted;
+use coop_term::Command;
+use serde_json::Value;
+
+pub(crate) use self::files::write_private;
+use crate::cli::{Isolate, Serve};
+use crate::config::AgentConfig;
+use crate::leftovers::Folder;
+use crate::paths::text;
+
+/// What is run and as what.
+pub(crate) struct Chosen {
+    /// The agent's name; `unknown` if it is none that is known.
+    pub(crate) name: &'static str,
+    known: Option<(&'static Known, usize)>,
+}
+
+/// Tells which agent the command is, and checks that it can be run as wanted.
+pub(crate) fn choose(options: &Serve, command: &Command) -> anyhow::Result<Chosen> {
+    let argv = argv(command)?;
+    let known = match options.agent.as_str() {
+        "unknown" => None,
+        "auto" => Known::of_command(&argv),
+        name if options.is_own_agent() => {
+            if options.attach.is_some() {
+                bail!("--attach shows what runs in a terminal, and {name} has none");
+            }
+            if options.allowed().anything() {
+                bail!(
+                    "--acp-allow: {name} reads and writes by itself; `--allow` of `coop run` says what without asking"
+                );
+            }
+            // The word after our own program is `run`.
+            Known::by_name(name).map(|known| (known, 1))
+        }
+        name => {
+            let known = Known::by_name(name).with_context(|| format!("coop does not know the agent {name}"))?;
+            let at = known.program_said_in(&argv).or_else(|| options.attach.is_some().then_some(0));
+            let at = at.with_context(|| {
+                let shown = argv.join(" ");
+                format!("coop cannot tell which word of {shown:?} is {name}, so it does not know where its options belong; run {name} itself, not by a shell")
+            })?;
+            Some((known, at))
+        }
+    };
+    let name = known.map_or("unknown", |(known, _)| known.name);
+    if known.is_none() && (options.resume.is_some() || options.allowed().anything()) {
+        bail!("--resume and --acp-allow are for agents that coop knows; see --agent");
+    }
+    if let Some(wanted) = options.runtime.map(Runtime::from) {
+        let offered = known.map_or(&[Runtime::Pty][..], |(known, _)| known.runtimes);
+        if !offered.contains(&wanted) {
+            let offered: Vec<_> = offered.iter().map(|runtime| runtime.as_str()).collect();
+            let what = if known.is_some() { name } else { "a program that coop does not know" };
+            bail!("--runtime {}: {what} can be run only as {}", wanted.as_str(), offered.join(" or "));
+        }
+    }
+    Ok(Chosen { name, known })
+}
+
+/// Returns how to run the agent, if it is one that is known.
+pub(crate) fn agent(
+    options: &Serve,
+    chosen: &Chosen,
+    mut config: AgentConfig,
+    command: &Command,
+) -> anyhow::Result<Option<(AgentOptions, Folder)>> {
+    if chosen.known.is_none() {
+        config.without_optional_gate();
+    }
+    let (known, program_at) = match chosen.known {
+        Some(known) => known,
+        // What its screen looks like is all that is known of it.
+        None if config.rules.is_some() => (&UNKNOWN, 0),
+        None if options.isolate == Isolate::Always || config.says_how() => {
+            bail!(
+                "--isolate and an --agent-config with settings, stop or start are for agents that coop knows; see --agent"
+            )
+        }
+        None => return Ok(None),
+    };
+    if options.attach.is_some() && (options.isolate == Isolate::Always || config.says_how()) {
+        bail!(
+            "--isolate and an --agent-config with settings, stop or start are for agents that coop starts; leave them out with --attach"
+        );
+    }
+    let folder = Folder::make()?;
+    let rules = match config.rules.take() {
+        Some(rules) => rules,
+        None => known.rules()?,
+    };
+    let mut launch = launch(options, known, program_at, command, config.settings.take(), folder.path())?;
+    launch.mcp = std::mem::take(&mut config.mcp);
+    if options.attach.is_none() {
+        if known.asks_version {
+            launch.version = check::version(command, &launch);
+        }
+        // What is wrong is better said before anything runs.
+        let mut driver = (known.new)(rules.clone(), &launch);
+        if let Some(tools) = config.tools.take().filter(|_| driver.heeds().mcp) {
+            launch.mcp.push(own_tools(&tools)?);
+            driver = (known.new)(rules.clone(), &launch);
+        }
+        check::heeded(driver.as_ref(), known, &launch)?;
+        if !driver.capabilities().contains(&Capability::StopGate) {
+            config.without_optional_gate();
+        }
+        check::offered(driver.as_ref(), known, &launch, &config.stop, &config.start)?;
+        driver.setup(&launch)?;
+    }
+    let command = command.clone();
+    let session = config.session.take();
+    let runs_already = options.attach.is_some();
+    let prepare = move || {
+        if runs_already {
+            Ok(watch_only(known, &launch, &command, &rules))
+        } else {
+            prepare::prepare(known, &launch, &command, &rules, session.as_deref())
+        }
+    };
+    let agent = AgentOptions {
+        prepare: Arc::new(prepare),
+        idle_grace: options.idle_grace,
+        stop: config.stop,
+        start: config.start,
+        guard: Some(guard()?),
+    };
+    Ok(Some((agent, folder)))
+}
+
+/// Returns the server of the fleet's own tools. What it is started with has no secret in it: that is in the file.
+fn own_tools(identity: &Path) -> anyhow::Result<McpServer> {
+    let program = env::current_exe().context("cannot find coop's own program file")?;
+    let args = vec!["mcp".to_owned(), "--as".to_owned(), text(identity)?];
+    let way = McpWay::Program { command: text(&program)?, args, env: BTreeMap::new() };
+    Ok(McpServer { name: "coop".to_owned(), way })
+}
+
+/// Returns the command that ends the agent should we be killed.
+fn guard() -> anyhow::Result<Command> {
+    let program = env::current_exe().context("cannot find coop's own program file")?;
+    Ok(Command { program: program.into(), args: vec!["guard".into()], ..Command::default() })
+}
+
+fn launch(
+    options: &Serve,
+    known: &Known,
+    program_at: usize,
+    command: &Command,
+    settings: Option<Value>,
+    folder: &Path,
+) -> anyhow::Result<Launch> {
+    let cwd = env::current_dir().and_then(fs::canonicalize).context("cannot tell the current folder")?;
+    let program = env::current_exe().context("cannot find coop's own program file")?;
+    let home = env::var("HOME").ok().filter(|home| !home.is_empty());
+    let home = home.context("HOME is not set, so the agent's files cannot be found")?;
+    let variable = |name: &&str| Some(((*name).to_owned(), env::var(name).ok()?));
+    let mut launch = Launch {
+        runtime: options.runtime.map_or(known.runtimes[0], Runtime::from),
+        command: argv(command)?,
+        program_at,
+        cwd: text(&cwd)?,
+        home,
+        hook_command: format!("{} hook", quoted(&text(&program)?)),
+        folder: text(folder)?,
+        is_roots: files::only_root_writes(folder),
+        settings,
+        resume: options.resume.clone(),
+        allowed: options.allowed(),
+        variables: Variables(known.variables.iter().filter_map(variable).collect()),
+        ..Launch::default()
+    };
+    let is_isolated = match options.isolate {
+        Isolate::Always => true,
+        Isolate::IfPossible => options.attach.is_none() && (known.new)(known.rules()?, &launch).heeds().isolated,
+        Isolate::Never => false,
+    };
+    if is_isolated {
+        launch.isolated = Some(files::isolated(&launch.home, known, &cwd)?);
+    }
+    for path in (known.reads)(&launch) {
+        match fs::read_to_string(&path) {
+            Ok(content) => drop(launch.contents.insert(path, content)),
+            // What the agent can read, and we cannot, it will tell by what it does.
+            Err(_) if !named(&launch, &path) => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot read {path}")),
+        }
+    }
+    Ok(launch)
+}
+
+/// Tells whether the command line names a file; then it has to be there.
+fn named(launch: &Launch, path: &str) -> bool {
+    launch.command.iter().any(|word| word.ends_with(path))
+}
+
+/// Follows an agent that somebody else has started: all there is to go by is its screen.
+fn watch_only(known: &Known, launch: &Launch, command: &Command, rules: &Rules) -> Prepared {
+    Prepared {
+        command: command.clone(),
+        driver: (known.new)(rules.clone(), launch),
+        runtime: Runtime::Pty,
+        watch: Vec::new(),
+        companion: None,
+        link: Link::None,
+        opening: Vec::new(),
+        hook_token: None,
+        services: None,
+    }
+}
+
+fn argv(command: &Command) -> anyhow::Result<Vec<String>> {
+    let words = [&command.program].into_iter().chain(&command.args);
+    words.map(|word| word.clone().into_string().ok().context("the agent's command line is not UTF-8")).collect()
+}

@@ -1,0 +1,115 @@
+//! An agent that no file defines: its definition is written from the command line.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use coop_fleet::definition::quoted;
+
+use super::cli::AdHoc;
+
+/// A definition of one agent.
+pub(super) struct Written {
+    pub(super) text: String,
+    pub(super) name: String,
+}
+
+/// Refuses what is said of an agent that a file defines, and that the file has to say.
+pub(super) fn check_is_defined(adhoc: &AdHoc, file: &Path) -> anyhow::Result<()> {
+    let given = [("--kind", adhoc.kind.is_some()), ("--env", !adhoc.env.is_empty()), ("--isolate", adhoc.isolate)];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => bail!("{flag} is for agents that no file defines; write it into {}", file.display()),
+        None => Ok(()),
+    }
+}
+
+/// Writes the definition of one agent. It is an agent to talk to, unless something else is said.
+pub(super) fn write(name: Option<&str>, adhoc: &AdHoc) -> anyhow::Result<Written> {
+    let driver = adhoc.agent.as_deref().unwrap_or("unknown");
+    let program = adhoc.command.first().and_then(|path| Path::new(path).file_name()).and_then(|name| name.to_str());
+    let unnamed = if driver == "unknown" { program.unwrap_or("agent") } else { driver };
+    let name = name.unwrap_or(unnamed).to_owned();
+    if driver == "unknown" && adhoc.command.is_empty() {
+        bail!("say which agent with --agent, or what to run after --");
+    }
+    let mut text = format!("[agents.{}]\ndriver = {}\n", quoted(&name), quoted(driver));
+    text += &format!("kind = {}\n", quoted(adhoc.kind.as_deref().unwrap_or("crew")));
+    if !adhoc.command.is_empty() {
+        let words: Vec<_> = adhoc.command.iter().map(|word| quoted(word)).collect();
+        text += &format!("command = [{}]\n", words.join(", "));
+    }
+    if let Some(prompt) = &adhoc.prompt {
+        text += &format!("prompt = {}\n", quoted(prompt));
+    }
+    if adhoc.isolate {
+        text += "isolate = true\n";
+    }
+    if !adhoc.env.is_empty() {
+        let pair = |pair: &String| {
+            let (name, value) = pair.split_once('=').with_context(|| format!("{pair:?} is not NAME=VALUE"))?;
+            Ok(format!("{} = {}", quoted(name), quoted(value)))
+        };
+        let pairs: Vec<_> = adhoc.env.iter().map(pair).collect::<anyhow::Result<_>>()?;
+        text += &format!("env = {{ {} }}\n", pairs.join(", "));
+    }
+    Ok(Written { text, name })
+}
+
+/// Writes the definition of an agent of which only the command is known; a person is called for everything.
+pub(super) fn definition(name: &str, driver: &str, command: &[String]) -> String {
+    let words: Vec<_> = command.iter().map(|word| quoted(word)).collect();
+    let (name, driver, words) = (quoted(name), quoted(driver), words.join(", "));
+    format!("[agents.{name}]\ndriver = {driver}\nkind = \"crew\"\ncommand = [{words}]\n")
+}
+
+/// Writes the definition of an agent that others have applied in a cluster, with these lines of what is done about it. When it
+/// ends its next pod is waited for, which its operator makes.
+pub(super) fn applied(name: &str, driver: &str, command: &[String], actions: &str) -> String {
+    format!("{}on_dead = \"wait\"\n{actions}", definition(name, driver, command))
+}
+
+#[cfg(test)]
+mod tests {
+    use coop_fleet::definition::Definition;
+
+    use super::*;
+
+    #[test]
+    fn what_others_have_applied_has_a_definition() {
+        for driver in ["claude", "unknown", "api"] {
+            let text = applied("sim-1", driver, &["claude".to_owned()], "");
+            Definition::parse(&text).unwrap_or_else(|wrong| panic!("{wrong}: {text}"));
+        }
+    }
+
+    fn adhoc() -> AdHoc {
+        AdHoc {
+            agent: Some("claude".to_owned()),
+            prompt: Some("Say \"hi\"\n\u{7f}\\ done".to_owned()),
+            kind: None,
+            folder: None,
+            isolate: true,
+            env: vec!["A.B=c=d".to_owned()],
+            command: vec!["/opt/claude".to_owned(), "--model=x y".to_owned()],
+        }
+    }
+
+    #[test]
+    fn what_is_written_means_what_was_said() {
+        let written = write(None, &adhoc()).expect("written");
+        assert_eq!(written.name, "claude");
+        let defined = Definition::parse(&written.text).expect("a definition").agents.remove("claude").expect("it");
+        assert_eq!(defined.command, ["/opt/claude", "--model=x y"]);
+        assert_eq!(defined.prompt.as_deref(), Some("Say \"hi\"\n\u{7f}\\ done"));
+        assert_eq!(defined.env.get("A.B").map(String::as_str), Some("c=d"));
+        assert!(defined.isolate);
+    }
+
+    #[test]
+    fn a_program_without_a_driver_has_its_own_name() {
+        let adhoc = AdHoc { agent: None, prompt: None, env: Vec::new(), ..adhoc() };
+        assert_eq!(write(None, &adhoc).expect("written").name, "claude");
+        assert_eq!(write(Some("x"), &adhoc).expect("written").name, "x");
+        let nothing = AdHoc { command: Vec::new(), ..adhoc };
+        assert!(write(None, &nothing).is_err());
+    }
+}

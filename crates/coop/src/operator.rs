@@ -1,0 +1,107 @@
+//! `coop operator`, and what its init containers run.
+
+use std::convert::Infallible;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use bytes::Bytes;
+use clap::Args;
+use coop_kube::{Images, Options, operate};
+use http_body_util::Full;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+
+use crate::cli::{LogFormat, LogLevel};
+use crate::serve::{Signals, start_log};
+use crate::shim::brief;
+
+#[derive(Debug, Args)]
+pub(crate) struct Operator {
+    /// The namespace whose agents it sees to [default: that of its service account, or of the configuration's context]
+    #[arg(long, env = "COOP_NAMESPACE", value_name = "NAME")]
+    namespace: Option<String>,
+    /// The image with coop that agents' pods bring it from
+    #[arg(long, env = "COOP_IMAGE", value_name = "IMAGE")]
+    image: String,
+    /// When that image is fetched
+    #[arg(long, env = "COOP_IMAGE_PULL_POLICY", value_name = "POLICY", value_parser = ["Always", "IfNotPresent", "Never"])]
+    image_pull_policy: Option<String>,
+    /// The Lease by which one operator sees to the agents at a time
+    #[arg(long, env = "COOP_LEASE", value_name = "NAME", default_value = "coop-operator")]
+    lease: String,
+    /// TCP port that answers health probes
+    #[arg(long, env = "COOP_HEALTH_PORT", value_name = "PORT")]
+    health_port: Option<u16>,
+    /// Address to bind that port to
+    #[arg(long, env = "COOP_HOST", value_name = "ADDR", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    host: IpAddr,
+    /// How log lines on standard error look
+    #[arg(long, env = "COOP_LOG_FORMAT", value_name = "FMT", default_value = "json")]
+    log_format: LogFormat,
+    /// Which log lines are written
+    #[arg(long, env = "COOP_LOG_LEVEL", value_name = "LVL", default_value = "info")]
+    log_level: LogLevel,
+}
+
+pub(crate) async fn run(options: Operator) -> anyhow::Result<i32> {
+    start_log(options.log_format, options.log_level);
+    let mut signals = Signals::new()?;
+    if let Some(port) = options.health_port {
+        let listener = TcpListener::bind((options.host, port)).await;
+        tokio::spawn(answer_probes(listener.with_context(|| format!("cannot listen on port {port}"))?));
+    }
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let options = Options {
+        namespace: options.namespace,
+        images: Images { coop: options.image, pull_policy: options.image_pull_policy },
+        lease: options.lease,
+        // Another for each start: what an earlier one of this name has begun is not ours.
+        identity: format!("{}-{}", host.trim(), uuid::Uuid::new_v4().simple()),
+        read_brief: brief::message,
+    };
+    operate(options, signals.next()).await?;
+    Ok(0)
+}
+
+/// Says that the process lives: its one thread does everything, so it answers only while that goes on.
+async fn answer_probes(listener: TcpListener) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let answer = |_: Request<hyper::body::Incoming>| async {
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"ok\n"))))
+        };
+        let connection =
+            hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer));
+        tokio::spawn(async move {
+            // A probe that goes away is no concern of ours.
+            let _ = connection.await;
+        });
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Unpack {
+    /// Where to put this program
+    #[arg(long, value_name = "PATH")]
+    to: Option<PathBuf>,
+    /// Folders to make
+    #[arg(long, value_name = "DIR")]
+    folder: Vec<PathBuf>,
+}
+
+/// Prepares the volumes of a pod: an image may have no shell to do it with.
+pub(crate) fn unpack(options: &Unpack) -> anyhow::Result<i32> {
+    for folder in &options.folder {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    if let Some(to) = &options.to {
+        let program = std::env::current_exe().context("cannot find coop's own program file")?;
+        fs::copy(&program, to).with_context(|| format!("cannot copy coop to {}", to.display()))?;
+        fs::set_permissions(to, fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(0)
+}
