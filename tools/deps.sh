@@ -4,18 +4,27 @@ set -euo pipefail
 tools=$1
 
 declare -A packages=(
-  [tmux]=tmux [screen]=screen [vim]=vim [less]=less [htop]=htop [python3]=python3 [valgrind]=valgrind [ps]=procps [g++]=g++ [curl]=curl
+  [tmux]=tmux [screen]=screen [vim]=vim [less]=less [htop]=htop [python3]=python3 [valgrind]=valgrind [ps]=procps [g++]=g++ [curl]=curl [git]=git
+  [chromium]=chromium
 )
 missing=()
 for program in "${!packages[@]}"; do
   command -v "$program" >/dev/null || missing+=("${packages[$program]}")
 done
+# Its programs are on nobody's path. Tests start servers of their own, so none is wanted for the whole machine.
+if ! command -v initdb >/dev/null && ! compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; then
+  missing+=(postgresql)
+fi
 python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
 if [ "${#missing[@]}" -gt 0 ]; then
   echo "installing ${missing[*]}"
   sudo=()
   [ "$(id -u)" = 0 ] || sudo=(sudo)
   "${sudo[@]}" apt-get update -qq
+  if [[ " ${missing[*]} " == *" postgresql "* && ! -e /etc/postgresql-common ]]; then
+    "${sudo[@]}" mkdir -p /etc/postgresql-common/createcluster.d
+    echo "create_main_cluster = false" | "${sudo[@]}" tee /etc/postgresql-common/createcluster.d/coop-tests.conf >/dev/null
+  fi
   DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq "${missing[@]}" >/dev/null
 fi
 

@@ -35,6 +35,7 @@ pub(crate) enum Measurement {
     Subscribers,
     Shim,
     Instructions,
+    Fleet,
     Turns,
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct Effort {
     pub(crate) window: Duration,
     /// How long events go through a shim.
     pub(crate) shim: Duration,
+    /// How many agents a daemon has.
+    pub(crate) fleet: [usize; 3],
 }
 
 impl Effort {
@@ -39,6 +41,7 @@ impl Effort {
         keystrokes: 2000,
         window: Duration::from_secs(5),
         shim: Duration::from_secs(60),
+        fleet: [10, 100, 300],
     };
     pub(crate) const QUICK: Self = Self {
         stream: 10_000_000,
@@ -48,6 +51,7 @@ impl Effort {
         keystrokes: 200,
         window: Duration::from_secs(1),
         shim: Duration::from_secs(6),
+        fleet: [3, 10, 30],
     };
 }
 

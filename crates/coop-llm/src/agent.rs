@@ -17,6 +17,11 @@ pub trait Agent: Send + Sync {
     /// Returns which model it is, and its defaults.
     fn model(&self) -> &Model;
 
+    /// Takes secrets of its own out of a text that goes into the conversation: a tool may have found the key.
+    fn hide(&self, text: String) -> String {
+        text
+    }
+
     /// Makes one call.
     async fn run(&self, request: &Request, cx: &RunCx) -> Result<Response, AgentError>;
 }
@@ -50,6 +55,11 @@ impl RunCx {
             result = future => result,
             error = self.over() => Err(error),
         }
+    }
+
+    /// Returns whether the call is cancelled or its deadline has passed.
+    pub fn is_over(&self) -> bool {
+        self.cancel.is_cancelled() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     /// Waits until the call is cancelled or its deadline passes.

@@ -39,6 +39,9 @@ pub struct AgentConfig {
     /// Time for one attempt at a call, as a number of seconds or as in `2m 30s`.
     #[serde(deserialize_with = "time")]
     pub request_timeout: Option<Duration>,
+    /// How long the provider may be silent in the middle of an answer, likewise.
+    #[serde(deserialize_with = "time")]
+    pub stall_timeout: Option<Duration>,
     /// The key. Better in a file of its own or the environment.
     pub api_key: Option<ApiKey>,
     /// A file with the key.
@@ -72,6 +75,7 @@ impl AgentConfig {
             max_tokens: self.max_tokens.or(other.max_tokens),
             temperature: self.temperature.or(other.temperature),
             request_timeout: self.request_timeout.or(other.request_timeout),
+            stall_timeout: self.stall_timeout.or(other.stall_timeout),
             api_key: self.api_key.or(other.api_key),
             api_key_file: self.api_key_file.or(other.api_key_file),
             base_url: self.base_url.or(other.base_url),
@@ -87,7 +91,10 @@ impl AgentConfig {
     /// Returns the agent. `environment` gives a variable's value; see [`KeySources`] for which.
     pub fn agent(&self, environment: impl Fn(&str) -> Option<String>) -> Result<Arc<dyn Agent>, AgentError> {
         let Some(model) = &self.model else {
-            return Err(AgentError::new(ErrorKind::Invalid, "there is no model; set `model`"));
+            return Err(AgentError::new(
+                ErrorKind::Invalid,
+                "there is no model; name one by `model`, `--model` or COOP_MODEL",
+            ));
         };
         let provider = self.provider.unwrap_or(ProviderName::Claude);
         let places = match provider {
@@ -101,6 +108,7 @@ impl AgentConfig {
         config.temperature = self.temperature;
         config.base_url.clone_from(&self.base_url);
         config.request_timeout = self.request_timeout.unwrap_or(config.request_timeout);
+        config.stall_timeout = self.stall_timeout.unwrap_or(config.stall_timeout);
         Ok(match provider {
             ProviderName::Claude => Arc::new(Claude::new(key, config)?),
             ProviderName::OpenAi => Arc::new(OpenAi::new(key, config)?),
@@ -109,7 +117,9 @@ impl AgentConfig {
 }
 
 fn unless_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
-    Ok(Option::<u32>::deserialize(deserializer)?.filter(|tokens| *tokens > 0))
+    use serde::de::Error;
+    let given = Option::<i64>::deserialize(deserializer)?.filter(|tokens| *tokens > 0);
+    given.map(|tokens| u32::try_from(tokens).map_err(D::Error::custom)).transpose()
 }
 
 fn unless_negative<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
@@ -153,7 +163,7 @@ mod tests {
     #[test]
     fn what_means_nothing_is_nothing() {
         let config: AgentConfig =
-            serde_json::from_str(r#"{"max_tokens": 0, "temperature": -1, "request_timeout": 0}"#).unwrap();
+            serde_json::from_str(r#"{"max_tokens": -1, "temperature": -1, "request_timeout": 0}"#).unwrap();
         assert_eq!(config, AgentConfig::default());
     }
 

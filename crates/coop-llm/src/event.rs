@@ -88,11 +88,6 @@ pub struct Events {
 }
 
 impl Events {
-    /// Tells nobody.
-    pub fn none() -> Self {
-        Self::default()
-    }
-
     /// Tells a function of every step.
     pub fn to(listener: impl Fn(Event) + Send + Sync + 'static) -> Self {
         Self { listener: Some(Arc::new(listener)), deltas: false }
@@ -103,6 +98,11 @@ impl Events {
     pub fn with_deltas(mut self) -> Self {
         self.deltas = true;
         self
+    }
+
+    /// Returns whether there is somebody to tell.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.listener.is_some()
     }
 
     /// Tells of a step.

@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 /// JSON text as it was written, which may not be JSON at all.
 ///
 /// What a model wrote goes back to it unchanged: the order of keys and the spaces too, since a provider's cache compares
-/// the text. Text that is no JSON can still be kept in a conversation: it is sent as `{"INVALID_JSON": "…"}`.
+/// the text. Text that is no JSON, or no object, can still be kept in a conversation: providers refuse it, so it is sent as
+/// `{"INVALID_JSON": "…"}`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Json(Box<str>);
 
@@ -55,8 +56,8 @@ impl fmt::Debug for Json {
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match serde_json::from_str::<&RawValue>(&self.0) {
-            Ok(raw) => raw.serialize(serializer),
-            Err(_) => serializer.collect_map([(INVALID, &self.0)]),
+            Ok(raw) if self.0.starts_with('{') => raw.serialize(serializer),
+            Ok(_) | Err(_) => serializer.collect_map([(INVALID, &self.0)]),
         }
     }
 }
@@ -87,6 +88,7 @@ mod tests {
     fn what_is_no_json_is_sent_inside_an_object() {
         let json = Json::new(r#"{"path": "a"#);
         assert!(!json.is_object());
+        assert_eq!(serde_json::to_string(&Json::new("[]")).unwrap(), r#"{"INVALID_JSON":"[]"}"#);
         assert_eq!(serde_json::to_string(&json).unwrap(), r#"{"INVALID_JSON":"{\"path\": \"a"}"#);
     }
 

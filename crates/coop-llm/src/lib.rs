@@ -36,7 +36,7 @@ pub use message::{Message, Part, RedactedThinking, Role, Text, Thinking, ToolRes
 pub use provider::{
     ApiKey, Claude, Http, HttpReply, HttpRequest, KeySources, OpenAi, ProviderConfig, Retry, Transport, TransportError,
 };
-pub use request::{Request, RequestConfig, Response, StopReason, ThinkingMode, ToolSpec};
+pub use request::{Budget, Request, RequestConfig, Response, StopReason, ThinkingMode, ToolSpec};
 pub use tool::{Effect, Function, Tool, ToolCx, ToolError, ToolOutput, dynamic, schema_of, typed};
 pub use tools::{Root, coding_tools, reading_tools};
 pub use usage::{Price, Prices, Usage};

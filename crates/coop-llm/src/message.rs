@@ -114,6 +114,20 @@ impl Message {
         Self { role: Role::User, content: results.into_iter().map(Part::ToolResult).collect() }
     }
 
+    /// Gives the calls at the end of a conversation results that say that they were not finished, so that it can go on.
+    pub fn settle(history: &mut Vec<Self>) {
+        let Some(last) = history.last() else { return };
+        let result = |call: &ToolUse| ToolResult {
+            tool_use_id: call.id.clone(),
+            content: "not finished: the run was stopped".into(),
+            is_error: true,
+        };
+        let results: Vec<_> = tool_uses(&last.content).map(result).collect();
+        if !results.is_empty() {
+            history.push(Self::results(results));
+        }
+    }
+
     /// Returns all its words, without thoughts.
     pub fn text(&self) -> String {
         text_of(&self.content)

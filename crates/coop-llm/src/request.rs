@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::message::{text_of, tool_uses};
-use crate::{Message, Part, ToolUse, Usage};
+use crate::{Message, Part, Price, ToolUse, Usage};
 
 /// One call of a model: the whole conversation, and what it may use.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,8 +30,34 @@ pub struct RequestConfig {
     pub stop_sequences: Vec<String>,
     /// Whether and how the model thinks before it speaks.
     pub thinking: Option<ThinkingMode>,
+    /// What all attempts at the call may take together.
+    pub budget: Option<Budget>,
     /// Fields that are put into the request's body as they are, for what this crate has no word for.
     pub extra: Map<String, Value>,
+}
+
+/// What all attempts at a call may take together: one that broke off is paid for too.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Budget {
+    /// Tokens, read and written.
+    pub tokens: Option<u64>,
+    /// US dollars, and what tokens cost.
+    pub cost: Option<(f64, Price)>,
+    /// The tokens that each attempt reads, as far as that is known before.
+    pub input: u64,
+}
+
+impl Budget {
+    /// Returns whether one more attempt, which writes at most so many tokens, keeps to it.
+    pub fn has_room(&self, spent: &Usage, output: u32) -> bool {
+        let next = self.input.saturating_add(u64::from(output));
+        let fits = |most: u64| spent.total().saturating_add(next) <= most;
+        let is_payable = |(most, price): (f64, Price)| {
+            let next = (self.input as f64 * price.dearest_input() + f64::from(output) * price.output) / 1e6;
+            price.cost(spent) + next <= most
+        };
+        self.tokens.is_none_or(fits) && self.cost.is_none_or(is_payable)
+    }
 }
 
 /// How a model thinks before it speaks.

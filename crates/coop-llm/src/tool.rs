@@ -6,7 +6,6 @@ use std::marker::PhantomData;
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -59,13 +58,6 @@ pub struct ToolCx {
 pub struct ToolOutput {
     /// The text for the model.
     pub text: String,
-}
-
-impl ToolOutput {
-    /// Returns a value as JSON.
-    pub fn json(value: &impl Serialize) -> Result<Self, ToolError> {
-        serde_json::to_string(value).map(Self::from).map_err(|error| ToolError::Failed(error.to_string()))
-    }
 }
 
 impl From<String> for ToolOutput {

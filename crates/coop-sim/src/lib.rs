@@ -2,6 +2,7 @@
 
 pub mod acp;
 pub mod claude;
+pub mod cluster;
 pub mod codex;
 pub mod gemini;
 pub mod model;

@@ -42,7 +42,7 @@ pub(crate) fn run(lab: &Lab, table: &mut Table) -> anyhow::Result<()> {
             .value(ours.over(&bare).spread())
             .goal(ours.percentile(100.0), Bound::Below(200.0), " ms"),
     )?;
-    Ok(())
+    super::guests::run(lab, table)
 }
 
 /// Returns the microseconds from sending each report to the frame that tells of it.

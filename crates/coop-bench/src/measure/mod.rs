@@ -2,6 +2,8 @@
 
 mod echo;
 mod exit;
+mod fleet;
+mod guests;
 mod hooks;
 mod instructions;
 mod memory;
@@ -31,6 +33,7 @@ pub(crate) fn run(measurement: Measurement, lab: &Lab, table: &mut Table) -> any
         Measurement::Subscribers => subscribers::run(lab, table),
         Measurement::Shim => shim::run(lab, table),
         Measurement::Instructions => instructions::run(lab, table),
+        Measurement::Fleet => fleet::run(lab, table),
         Measurement::Turns => turns::run(lab, table),
     };
     if let Err(error) = outcome {

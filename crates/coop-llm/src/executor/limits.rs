@@ -57,7 +57,7 @@ impl Limit {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Turns => "max_turns",
-            Self::Tokens => "max_tokens_total",
+            Self::Tokens => "max_total_tokens",
             Self::Cost => "max_cost",
             Self::Time => "max_time",
         }

@@ -16,7 +16,8 @@ use super::outcome::{Exit, Metrics};
 use super::{Limit, Limits};
 use crate::message::Message;
 use crate::{
-    AgentError, ErrorKind, Model, Part, Price, Request, Response, StopReason, ThinkingMode, ToolResult, ToolUse, Usage,
+    AgentError, Budget, ErrorKind, Model, Part, Price, Request, Response, StopReason, ThinkingMode, ToolResult,
+    ToolUse, Usage,
 };
 
 /// What is to be done.
@@ -33,6 +34,7 @@ pub(super) enum Step {
 pub(super) struct Machine {
     request: Request,
     limits: Limits,
+    model: String,
     price: Option<Price>,
     /// What the caller wants an answer to hold at most.
     wanted: u32,
@@ -40,6 +42,10 @@ pub(super) struct Machine {
     shortened: Option<Limit>,
     /// Whether a call was already made again with more room.
     grown: bool,
+    /// Whether that is the call under way.
+    growing: bool,
+    /// Pauses in a row.
+    pauses: u32,
     /// Turns in a row in which all tools failed.
     failures: u32,
     /// How much of the conversation the last answer's usage accounts for: tokens, and messages.
@@ -55,10 +61,13 @@ impl Machine {
         Self {
             request,
             limits,
+            model: model.name.clone(),
             price,
             wanted,
             shortened: None,
             grown: false,
+            growing: false,
+            pauses: 0,
             failures: 0,
             known: (0, 0),
             response: None,
@@ -68,6 +77,10 @@ impl Machine {
 
     pub(super) fn request(&self) -> &Request {
         &self.request
+    }
+
+    pub(super) fn history(&self) -> &[Message] {
+        &self.request.messages
     }
 
     pub(super) fn metrics(&self) -> Metrics {
@@ -80,7 +93,10 @@ impl Machine {
 
     pub(super) fn begin(&mut self) -> Step {
         if self.limits.cost.is_some() && self.price.is_none() {
-            let message = "a limit on cost needs the model's price, which is not known";
+            let message = format!(
+                "a limit on cost needs the model's price, which is not known of {:?}; set it in `prices`, or leave out the limit",
+                self.model
+            );
             return Step::Done(Exit::Failed(AgentError::new(ErrorKind::Invalid, message)));
         }
         self.call()
@@ -88,11 +104,13 @@ impl Machine {
 
     pub(super) fn replied(&mut self, response: Response) -> Step {
         self.count(&response.usage);
+        self.growing = false;
+        self.pauses = if response.stop == StopReason::Pause { self.pauses + 1 } else { 0 };
         let cut = matches!(response.stop, StopReason::MaxTokens | StopReason::ContextExceeded);
         let half = cut && (response.tool_uses().any(|call| !call.input.is_object()) || ends_in_a_call(&response));
         if half && response.stop == StopReason::MaxTokens && !self.grown && self.shortened.is_none() {
             // What it said is forgotten: half a call can be neither run nor sent back.
-            self.grown = true;
+            (self.grown, self.growing) = (true, true);
             self.wanted = self.wanted.saturating_mul(2);
             return self.call();
         }
@@ -106,13 +124,17 @@ impl Machine {
             if !calls.is_empty() {
                 self.take(calls.iter().map(not_run).collect());
             }
-            let message = "the provider does not say how many tokens it took, so a limit on them cannot be kept";
+            let message = "the provider does not say how many tokens it took, so a limit on tokens or cost cannot be kept; leave it out";
             return Step::Done(Exit::Failed(AgentError::new(ErrorKind::Invalid, message)));
         }
         if !calls.is_empty() {
             return Step::Tools(calls);
         }
         match stop {
+            StopReason::Pause if self.pauses >= MOST_PAUSES => {
+                let message = format!("the model paused {MOST_PAUSES} times in a row and said nothing more");
+                Step::Done(Exit::Failed(AgentError::new(ErrorKind::Agent, message)))
+            }
             StopReason::Pause => self.call(),
             StopReason::MaxTokens => Step::Done(self.shortened.map_or(Exit::OutOfTokens, Exit::Limit)),
             StopReason::ContextExceeded => Step::Done(Exit::ContextFull),
@@ -125,6 +147,10 @@ impl Machine {
 
     pub(super) fn failed(&mut self, error: AgentError) -> Step {
         self.count(&error.usage);
+        // How much a model can write at most is known to the provider alone, which refuses more.
+        if self.growing && error.kind == ErrorKind::Invalid {
+            return Step::Done(Exit::OutOfTokens);
+        }
         Step::Done(ended_by(error))
     }
 
@@ -160,11 +186,20 @@ impl Machine {
         match room(&self.limits, &self.metrics.usage, cost, self.price, self.next_input(), wanted) {
             Ok(Room { output, because }) => {
                 self.request.config.max_tokens = Some(output);
+                self.request.config.budget = self.budget();
                 self.shortened = because;
                 Step::Call
             }
             Err(limit) => Step::Done(Exit::Limit(limit)),
         }
+    }
+
+    /// Returns what is left for all attempts at the next call.
+    fn budget(&self) -> Option<Budget> {
+        let tokens = self.limits.tokens.map(|most| most.saturating_sub(self.metrics.usage.total()));
+        let left = |most: f64| most - self.metrics.cost.unwrap_or(0.0);
+        let cost = self.limits.cost.map(left).zip(self.price);
+        (tokens.is_some() || cost.is_some()).then(|| Budget { tokens, cost, input: self.next_input() })
     }
 
     /// Estimates what the next call reads: what the last one read and wrote, and what has come since.
@@ -193,8 +228,13 @@ impl Machine {
     }
 
     fn keep(&mut self, response: &Response, without_calls: bool) {
-        let broken = |part: &Part| without_calls && matches!(part, Part::ToolUse(_));
-        let parts: Vec<Part> = response.parts.iter().filter(|part| !broken(part)).cloned().collect();
+        let is_sendable = |part: &&Part| match part {
+            Part::ToolUse(_) => !without_calls,
+            // One that was cut off has no signature, and without it the provider refuses the conversation.
+            Part::Thinking(thinking) => !thinking.signature.is_empty(),
+            Part::Text(_) | Part::ToolResult(_) | Part::RedactedThinking(_) | Part::Other(_) => true,
+        };
+        let parts: Vec<Part> = response.parts.iter().filter(is_sendable).cloned().collect();
         // Providers refuse messages without content.
         if !parts.is_empty() {
             self.request.messages.push(Message::assistant(parts));
@@ -209,6 +249,8 @@ impl Machine {
     }
 }
 
+/// Each pause is a call. A provider that does nothing else would be paid for ever.
+const MOST_PAUSES: u32 = 20;
 /// A call that may write less than this is not worth making.
 const LEAST_OUTPUT: u32 = 256;
 /// Where thoughts have a budget, they take 1024 tokens at the least.

@@ -1,5 +1,7 @@
 //! The conversation loop: call the model, run the tools it wants, and again, until it has finished or must stop.
 
+#[cfg(test)]
+mod edges;
 mod gate;
 mod limits;
 mod machine;
@@ -64,7 +66,11 @@ pub struct Executor {
     config: RequestConfig,
     limits: Limits,
     prices: Prices,
+    keeper: Option<Keeper>,
 }
+
+/// Who keeps a conversation while it goes on.
+type Keeper = Arc<dyn Fn(&[Message], &Metrics) + Send + Sync>;
 
 impl Executor {
     /// Returns an executor without tools and with the default limits.
@@ -77,6 +83,7 @@ impl Executor {
             config: RequestConfig::default(),
             limits: Limits::default(),
             prices: Prices::default(),
+            keeper: None,
         }
     }
 
@@ -121,6 +128,13 @@ impl Executor {
         self
     }
 
+    /// Sets who is shown the conversation and what it took after every step, to keep it in case this program is killed. The
+    /// last calls in it may have no results yet; [`Message::settle`] gives them some.
+    pub fn keeper(mut self, keeper: impl Fn(&[Message], &Metrics) + Send + Sync + 'static) -> Self {
+        self.keeper = Some(Arc::new(keeper));
+        self
+    }
+
     /// Continues a conversation until the model has finished or must stop. Whatever happens, the conversation and what it
     /// took come back.
     pub async fn run(&self, messages: Vec<Message>, cx: &RunCx) -> Outcome {
@@ -135,7 +149,7 @@ impl Executor {
         let mut machine = Machine::new(request, self.limits.clone(), model, self.prices.of(&model.name));
         let mut step = match self.same_name_twice() {
             Some(name) => {
-                let message = format!("two tools are called {name:?}");
+                let message = format!("two tools are called {name:?}; leave one out, or give it another name");
                 Step::Done(Exit::Failed(AgentError::new(ErrorKind::Invalid, message)))
             }
             None => machine.begin(),
@@ -159,6 +173,9 @@ impl Executor {
                     return Outcome { exit, response, history, metrics };
                 }
             };
+            if let Some(keeper) = &self.keeper {
+                keeper(machine.history(), &machine.metrics());
+            }
         }
     }
 
@@ -167,8 +184,10 @@ impl Executor {
         cx.events.tell(Event::Call { turn });
         match cx.guard(self.agent.run(machine.request(), cx)).await {
             Ok(response) => {
-                let (parts, stop, usage) = (response.parts.clone(), response.stop.clone(), response.usage);
-                cx.events.tell(Event::Reply { turn, parts, stop, usage, cost: machine.cost_of(&usage) });
+                if cx.events.is_heard() {
+                    let (parts, stop, usage) = (response.parts.clone(), response.stop.clone(), response.usage);
+                    cx.events.tell(Event::Reply { turn, parts, stop, usage, cost: machine.cost_of(&usage) });
+                }
                 machine.replied(response)
             }
             Err(error) => machine.failed(error),

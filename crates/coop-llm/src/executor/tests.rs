@@ -16,14 +16,14 @@ use crate::{
 };
 
 /// A model that gives the answers of a list, and remembers what it was asked.
-struct Scripted {
+pub(super) struct Scripted {
     model: Model,
     answers: Mutex<VecDeque<Result<Response, AgentError>>>,
     asked: Mutex<Vec<Request>>,
 }
 
 impl Scripted {
-    fn new(answers: Vec<Result<Response, AgentError>>) -> Arc<Self> {
+    pub(super) fn new(answers: Vec<Result<Response, AgentError>>) -> Arc<Self> {
         Arc::new(Self {
             model: Model { name: "house".into(), max_tokens: 1000 },
             answers: Mutex::new(answers.into()),
@@ -31,7 +31,7 @@ impl Scripted {
         })
     }
 
-    fn asked(&self) -> Vec<Request> {
+    pub(super) fn asked(&self) -> Vec<Request> {
         self.asked.lock().unwrap().clone()
     }
 }
@@ -53,24 +53,24 @@ impl Agent for Scripted {
     }
 }
 
-fn answer(parts: Vec<Part>, stop: StopReason) -> Result<Response, AgentError> {
+pub(super) fn answer(parts: Vec<Part>, stop: StopReason) -> Result<Response, AgentError> {
     let usage = Usage { input: 100, output: 10, ..Usage::default() };
     Ok(Response { parts, usage, stop, model: "house".into(), request_id: None })
 }
 
-fn says(text: &str) -> Result<Response, AgentError> {
+pub(super) fn says(text: &str) -> Result<Response, AgentError> {
     answer(vec![Part::text(text)], StopReason::Complete)
 }
 
-fn calls(calls: &[(&str, &str, &str)]) -> Result<Response, AgentError> {
+pub(super) fn calls(calls: &[(&str, &str, &str)]) -> Result<Response, AgentError> {
     answer(calls.iter().map(|call| wants(*call)).collect(), StopReason::ToolUse)
 }
 
-fn wants((id, name, input): (&str, &str, &str)) -> Part {
+pub(super) fn wants((id, name, input): (&str, &str, &str)) -> Part {
     Part::ToolUse(ToolUse { id: id.into(), name: name.into(), input: Json::new(input) })
 }
 
-fn result(id: &str, content: &str, is_error: bool) -> Part {
+pub(super) fn result(id: &str, content: &str, is_error: bool) -> Part {
     Part::ToolResult(ToolResult { tool_use_id: id.into(), content: content.into(), is_error })
 }
 
@@ -79,7 +79,7 @@ struct Nap {
     seconds: u64,
 }
 
-fn sleeper() -> impl Tool {
+pub(super) fn sleeper() -> impl Tool {
     typed("sleep", "Sleeps.", |nap: Nap, _| async move {
         tokio::time::sleep(Duration::from_secs(nap.seconds)).await;
         Ok::<_, ToolError>(format!("slept {}", nap.seconds))
@@ -96,7 +96,7 @@ fn breaker() -> impl Tool {
     })
 }
 
-async fn run(executor: &Executor) -> Outcome {
+pub(super) async fn run(executor: &Executor) -> Outcome {
     executor.run(vec![Message::user("Go.")], &RunCx::default()).await
 }
 

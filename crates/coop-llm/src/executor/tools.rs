@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
@@ -21,45 +21,53 @@ impl Executor {
     /// cut off, and the results then say of which calls.
     pub(super) async fn run_tools(&self, calls: &[ToolUse], cx: &RunCx) -> (Vec<ToolResult>, Option<AgentError>) {
         let mut results: Vec<Option<ToolResult>> = vec![None; calls.len()];
+        // Nothing is begun that is to be stopped at once.
+        let calls_to_run = if cx.is_over() { &[] } else { calls };
+        // When each began to run, which is after somebody allowed it.
+        let begun: Vec<OnceLock<Instant>> = calls.iter().map(|_| OnceLock::new()).collect();
+        let begun = &begun;
         // In one task rather than several: when this is dropped, all tools are gone at once.
-        let mut running: FuturesUnordered<_> =
-            calls.iter().enumerate().map(|(at, call)| async move { (at, self.run_tool(call, cx).await) }).collect();
+        let mut running: FuturesUnordered<_> = calls_to_run
+            .iter()
+            .enumerate()
+            .map(|(at, call)| async move { (at, self.run_tool(call, cx, &begun[at]).await) })
+            .collect();
         let broken = loop {
             tokio::select! {
                 biased;
                 ended = running.next() => match ended {
                     Some((at, result)) => results[at] = Some(result),
+                    None if cx.is_over() && results.iter().any(Option::is_none) => break Some(cx.over().await),
                     None => break None,
                 },
                 error = cx.over() => break Some(error),
             }
         };
         drop(running);
-        let end = |(call, result): (&ToolUse, Option<ToolResult>)| {
+        let end = |(at, (call, result)): (usize, (&ToolUse, Option<ToolResult>))| {
             result.unwrap_or_else(|| {
                 let content = "not finished: the run was stopped".to_owned();
                 let result = ToolResult { tool_use_id: call.id.clone(), content, is_error: true };
-                let (name, took) = (call.name.clone(), Duration::ZERO);
+                let (name, took) = (call.name.clone(), since(&begun[at]));
                 cx.events.tell(Event::ToolEnd { name, result: result.clone(), took });
                 result
             })
         };
-        (calls.iter().zip(results).map(end).collect(), broken)
+        (calls.iter().zip(results).enumerate().map(end).collect(), broken)
     }
 
-    async fn run_tool(&self, call: &ToolUse, cx: &RunCx) -> ToolResult {
-        let begun = Instant::now();
-        let (content, is_error) = match self.try_tool(call, cx).await {
+    async fn run_tool(&self, call: &ToolUse, cx: &RunCx, begun: &OnceLock<Instant>) -> ToolResult {
+        let (content, is_error) = match self.try_tool(call, cx, begun).await {
             Ok(output) => (output.text, false),
             Err(why) => (why, true),
         };
-        let content = cut_middle(content, self.limits.tool_output);
+        let content = cut_middle(self.agent.hide(content), self.limits.tool_output);
         let result = ToolResult { tool_use_id: call.id.clone(), content, is_error };
-        cx.events.tell(Event::ToolEnd { name: call.name.clone(), result: result.clone(), took: begun.elapsed() });
+        cx.events.tell(Event::ToolEnd { name: call.name.clone(), result: result.clone(), took: since(begun) });
         result
     }
 
-    async fn try_tool(&self, call: &ToolUse, cx: &RunCx) -> Result<ToolOutput, String> {
+    async fn try_tool(&self, call: &ToolUse, cx: &RunCx, begun: &OnceLock<Instant>) -> Result<ToolOutput, String> {
         let tool = self.named(&call.name)?;
         if !call.input.is_object() {
             return Err("the arguments are not a JSON object".into());
@@ -69,8 +77,11 @@ impl Executor {
             Decision::Allow => {}
             Decision::Deny(why) => return Err(format!("not allowed: {why}")),
         }
+        if cx.is_over() {
+            return Err("not run: the run was stopped".into());
+        }
         cx.events.tell(Event::ToolStart(call.clone()));
-        let now = Instant::now();
+        let now = *begun.get_or_init(Instant::now);
         let deadline = now.checked_add(self.limits.tool_time).unwrap_or(now + LONG);
         let tool_cx = ToolCx { call_id: call.id.clone(), cancel: cx.cancel.child_token(), deadline };
         let execution = AssertUnwindSafe(tool.execute(&call.input, &tool_cx)).catch_unwind();
@@ -89,6 +100,11 @@ impl Executor {
             format!("there is no tool {name:?}; there are: {}", names.join(", "))
         })
     }
+}
+
+/// Returns how long it is since something began; nothing if it never did.
+fn since(begun: &OnceLock<Instant>) -> Duration {
+    begun.get().map_or(Duration::ZERO, Instant::elapsed)
 }
 
 fn said(panic: &(dyn Any + Send)) -> &str {

@@ -3,6 +3,7 @@
 mod config;
 mod tool;
 
+use std::collections::HashSet;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ use crate::{AgentError, ErrorKind, RunCx, Tool};
 
 /// Connections to MCP servers. When this is dropped they end, and the programs that were started for them.
 pub struct McpServers {
-    connections: Vec<Connection>,
+    _connections: Vec<Connection>,
     tools: Vec<Arc<dyn Tool>>,
 }
 
@@ -47,26 +48,20 @@ impl McpServers {
             connected.map_err(|_| failed(name, format!("nothing came within {CONNECT_TIME:?}")))?
         });
         let (connections, tools): (Vec<_>, Vec<_>) = cx.guard(try_join_all(all)).await?.into_iter().unzip();
-        Ok(Self { connections, tools: tools.into_iter().flatten().collect() })
+        let mut names = HashSet::new();
+        let mut tools: Vec<McpTool> = tools.into_iter().flatten().collect();
+        tools.iter_mut().for_each(|tool| tool.make_unique(&mut names));
+        let tools = tools.into_iter().map(|tool| Arc::new(tool) as Arc<dyn Tool>).collect();
+        Ok(Self { _connections: connections, tools })
     }
 
     /// Returns the tools of all servers, called `mcp__SERVER__TOOL`.
     pub fn tools(&self) -> Vec<Arc<dyn Tool>> {
         self.tools.clone()
     }
-
-    /// Returns how many servers there are.
-    pub fn len(&self) -> usize {
-        self.connections.len()
-    }
-
-    /// Returns whether there is no server.
-    pub fn is_empty(&self) -> bool {
-        self.connections.is_empty()
-    }
 }
 
-async fn connect(name: &str, server: &McpServer) -> Result<(Connection, Vec<Arc<dyn Tool>>), AgentError> {
+async fn connect(name: &str, server: &McpServer) -> Result<(Connection, Vec<McpTool>), AgentError> {
     let (service, program) = match server {
         McpServer::Stdio(program) => {
             let (service, group) = start(name, program).await?;
@@ -75,8 +70,7 @@ async fn connect(name: &str, server: &McpServer) -> Result<(Connection, Vec<Arc<
         McpServer::Http(address) => (reach(name, address).await?, None),
     };
     let listed = service.peer().list_all_tools().await.map_err(|error| failed(name, error.to_string()))?;
-    let tool = |tool| Arc::new(McpTool::new(name, tool, service.peer().clone())) as Arc<dyn Tool>;
-    let tools = listed.into_iter().map(tool).collect();
+    let tools = listed.into_iter().map(|tool| McpTool::new(name, tool, service.peer().clone())).collect();
     Ok((Connection { _service: service, _program: program }, tools))
 }
 

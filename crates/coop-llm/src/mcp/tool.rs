@@ -1,5 +1,7 @@
 //! One tool of an MCP server.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ResourceContents};
 use rmcp::service::{Peer, RoleClient, ServiceError};
@@ -23,6 +25,12 @@ impl McpTool {
             parameters: Value::Object((*tool.input_schema).clone()),
         };
         Self { spec, name, peer }
+    }
+
+    /// Takes a name that nobody has yet: two may be the same once they are such as providers take.
+    pub(super) fn make_unique(&mut self, taken: &mut HashSet<String>) {
+        self.spec.name = free_name(&self.spec.name, taken);
+        taken.insert(self.spec.name.clone());
     }
 }
 
@@ -66,6 +74,15 @@ fn full_name(server: &str, tool: &str) -> String {
     name
 }
 
+/// Returns the name, or the first with a number that is free.
+fn free_name(name: &str, taken: &HashSet<String>) -> String {
+    let numbered = (2..).map(|number| {
+        let end = format!("_{number}");
+        format!("{}{end}", &name[..name.len().min(MAX_NAME - end.len())])
+    });
+    std::iter::once(name.to_owned()).chain(numbered).find(|name| !taken.contains(name)).unwrap_or_default()
+}
+
 fn output(result: CallToolResult) -> Result<ToolOutput, ToolError> {
     let mut texts: Vec<String> = result.content.into_iter().map(text).collect();
     // What is structured is the same again, unless there is nothing else.
@@ -99,5 +116,16 @@ mod tests {
     fn names_are_such_as_providers_take() {
         assert_eq!(full_name("my files", "read.all"), "mcp__my_files__read_all");
         assert_eq!(full_name("s", &"x".repeat(99)).len(), 64);
+    }
+
+    #[test]
+    fn two_names_do_not_become_one() {
+        let long = full_name("s", &"x".repeat(99));
+        let mut taken: HashSet<String> = [long.clone(), "mcp__s__a_b".to_owned()].into();
+        assert_eq!(free_name("mcp__s__a_b", &taken), "mcp__s__a_b_2");
+        taken.insert("mcp__s__a_b_2".into());
+        assert_eq!(free_name("mcp__s__a_b", &taken), "mcp__s__a_b_3");
+        let other = free_name(&long, &taken);
+        assert!(other.len() == 64 && other.ends_with("x_2"), "{other}");
     }
 }

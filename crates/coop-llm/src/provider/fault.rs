@@ -92,14 +92,21 @@ impl Fault {
         Self { error: Box::new(AgentError::new(kind, message)), retry: true }
     }
 
-    pub(super) fn network(error: TransportError) -> Self {
-        let message = format!("{error}: {}", innermost(&error));
+    /// Returns the failure to reach a place.
+    pub(super) fn network(error: TransportError, place: &str) -> Self {
+        let message = format!("{place}: {error}: {}", innermost(&error));
         Self { error: Box::new(AgentError::new(ErrorKind::Network, message).with_source(error)), retry: true }
     }
 
     pub(super) fn stream(error: sse_stream::Error) -> Self {
         let message = format!("the answer broke off: {}", innermost(&error));
         Self { error: Box::new(AgentError::new(ErrorKind::Network, message).with_source(error)), retry: true }
+    }
+
+    /// Returns the failure to get an answer from something that is no provider.
+    pub(super) fn no_stream(place: &str, kind: &str) -> Self {
+        let message = format!("{place} answered with {kind} and not with a stream of events; is `base_url` right?");
+        Self::last(AgentError::new(ErrorKind::Invalid, message))
     }
 
     pub(super) fn cut() -> Self {
@@ -112,7 +119,7 @@ impl Fault {
 
     /// Returns the failure to understand an event.
     pub(super) fn nonsense(error: serde_json::Error) -> Self {
-        let message = "the provider sent what is no answer";
+        let message = format!("the provider sent what is no answer: {error}");
         Self { error: Box::new(AgentError::new(ErrorKind::Agent, message).with_source(error)), retry: true }
     }
 }

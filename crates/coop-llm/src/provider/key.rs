@@ -86,17 +86,20 @@ impl KeySources {
                 let message = format!("cannot read the API key from {}", path.display());
                 AgentError::new(ErrorKind::Invalid, message).with_source(error)
             })?;
+            if text.trim().contains(char::is_whitespace) {
+                let message = format!("{} holds more than an API key", path.display());
+                return Err(AgentError::new(ErrorKind::Invalid, message));
+            }
             return filled(&text).ok_or_else(|| {
                 AgentError::new(ErrorKind::Invalid, format!("there is no API key in {}", path.display()))
             });
         }
         let among = |names: &[&str]| names.iter().find_map(|name| filled(&environment(name)?));
-        among(self.own_variables).or_else(|| self.config.clone()).or_else(|| among(self.shared_variables)).ok_or_else(
-            || {
-                let names = [self.own_variables, self.shared_variables].concat().join(" or ");
-                AgentError::new(ErrorKind::Agent, format!("there is no API key; set {names}"))
-            },
-        )
+        let config = || self.config.clone().filter(|key| !key.0.is_empty());
+        among(self.own_variables).or_else(config).or_else(|| among(self.shared_variables)).ok_or_else(|| {
+            let names = [self.own_variables, self.shared_variables].concat().join(" or ");
+            AgentError::new(ErrorKind::Agent, format!("there is no API key; set {names}, or name a file that holds it"))
+        })
     }
 }
 
@@ -125,13 +128,13 @@ mod tests {
     fn the_first_place_with_a_key_wins() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("key");
-        std::fs::write(&file, "key of the file\n").unwrap();
+        std::fs::write(&file, "key-of-the-file\n").unwrap();
         let config = Some(ApiKey::new("key of the config"));
         let sources = KeySources { file: Some(file), config, ..KeySources::anthropic() };
         let found = |sources: &KeySources, environment: &dyn Fn(&str) -> Option<String>| {
             sources.find(environment).unwrap().0.into_string()
         };
-        assert_eq!(found(&sources, &all), "key of the file");
+        assert_eq!(found(&sources, &all), "key-of-the-file");
         let sources = KeySources { file: None, ..sources };
         assert_eq!(found(&sources, &all), "key of COOP_API_KEY");
         assert_eq!(found(&sources, &only("COBBLER_AGENT_API_KEY")), "key of COBBLER_AGENT_API_KEY");
@@ -141,7 +144,8 @@ mod tests {
         let error = sources.find(|_| None).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "agent: there is no API key; set COOP_API_KEY or COBBLER_AGENT_API_KEY or ANTHROPIC_API_KEY"
+            "agent: there is no API key; set COOP_API_KEY or COBBLER_AGENT_API_KEY or ANTHROPIC_API_KEY, or name a \
+             file that holds it"
         );
     }
 
@@ -153,6 +157,11 @@ mod tests {
         assert_eq!(sources.find(all).unwrap_err().kind, ErrorKind::Invalid);
         std::fs::write(&file, " \n").unwrap();
         assert_eq!(sources.find(all).unwrap_err().kind, ErrorKind::Invalid);
+        std::fs::write(&file, "one\ntwo\n").unwrap();
+        assert!(sources.find(all).unwrap_err().message.ends_with("holds more than an API key"));
+        // Nor is an empty one in a configuration passed on.
+        let sources = KeySources { config: Some(ApiKey::new(" ")), ..KeySources::openai() };
+        assert_eq!(sources.find(|_| None).unwrap_err().kind, ErrorKind::Agent);
     }
 
     #[test]

@@ -11,13 +11,16 @@ mod openai;
 mod retry;
 mod transport;
 
-use std::sync::Arc;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
+use reqwest::Url;
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use sse_stream::SseByteStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use fault::{ErrorReply, Fault};
 
@@ -31,7 +34,7 @@ pub(crate) use key::SECRET_VARIABLES;
 #[cfg(feature = "mcp")]
 pub(crate) use transport::client;
 
-use crate::{Agent, AgentError, Delta, ErrorKind, Event, Model, Request, Response, RunCx, Usage};
+use crate::{Agent, AgentError, Budget, Delta, ErrorKind, Event, Model, Request, Response, RunCx, Usage};
 
 /// What a provider is told once.
 #[derive(Clone, Debug)]
@@ -48,6 +51,8 @@ pub struct ProviderConfig {
     pub stall_timeout: Duration,
     /// How a failed call is made again.
     pub retry: Retry,
+    /// Chance, between 0 and 1: how much of the longest wait a wait is.
+    pub luck: fn() -> f64,
     /// Whether the provider is asked to keep the conversation in its cache, where that has to be asked.
     pub cache: bool,
 }
@@ -63,6 +68,7 @@ impl ProviderConfig {
             // Providers send a sign of life every few seconds.
             stall_timeout: Duration::from_secs(180),
             retry: Retry::default(),
+            luck: fastrand::f64,
             cache: true,
         }
     }
@@ -117,9 +123,14 @@ impl<P: Protocol> Agent for Provider<P> {
         &self.config.model
     }
 
+    fn hide(&self, text: String) -> String {
+        self.key.hide(text)
+    }
+
     async fn run(&self, request: &Request, cx: &RunCx) -> Result<Response, AgentError> {
         let http = self.protocol.request(&self.key, &self.config, request)?;
         let mut spent = Usage::default();
+        let output = request.config.max_tokens.unwrap_or(self.config.model.max_tokens);
         let mut attempt = 1;
         loop {
             let Fault { mut error, retry } = match self.attempt(http.clone(), cx).await {
@@ -132,10 +143,16 @@ impl<P: Protocol> Agent for Provider<P> {
             spent += error.usage;
             error.usage = spent;
             error.message = self.key.hide(std::mem::take(&mut error.message));
-            let wait = self.config.retry.wait(attempt, error.retry_after, fastrand::f64());
+            let wait = self.config.retry.wait(attempt, error.retry_after, (self.config.luck)());
             let Some(wait) = wait.filter(|wait| retry && fits(*wait, cx.deadline)) else {
                 return Err(*error);
             };
+            // The first attempt was within the limits; another one may not be, if this one has to be paid for.
+            let is_payable = |budget: Budget| spent == Usage::default() || budget.has_room(&spent, output);
+            if !request.config.budget.is_none_or(is_payable) {
+                error.message += "; it is not tried again, since that could pass a limit";
+                return Err(*error);
+            }
             let (kind, message) = (error.kind, error.message);
             cx.events.tell(Event::Retry { attempt, wait, kind, message });
             tokio::select! {
@@ -160,7 +177,8 @@ impl<P: Protocol> Provider<P> {
             biased;
             error = cx.over() => Err(Fault::last(error)),
             () = tokio::time::sleep(self.config.request_timeout) => {
-                let message = format!("no whole answer within {:?}", self.config.request_timeout);
+                let time = self.config.request_timeout;
+                let message = format!("no whole answer within {time:?}, which is the `request_timeout`");
                 Err(Fault::last(AgentError::new(ErrorKind::Timeout, message)))
             }
             result = self.exchange(http, cx, &mut answer, &mut request_id, &mut handed_on) => result,
@@ -184,17 +202,27 @@ impl<P: Protocol> Provider<P> {
         request_id: &mut Option<String>,
         handed_on: &mut bool,
     ) -> Result<(), Fault> {
-        let reply = self.transport.send(http).await.map_err(Fault::network)?;
+        let place = origin(&http.url);
+        let reply = self.transport.send(http).await.map_err(|error| Fault::network(error, &place))?;
         let named = ["request-id", "x-request-id"].iter().find_map(|name| reply.headers.get(*name));
         *request_id = named.and_then(|name| name.to_str().ok()).map(str::to_owned);
-        if !(200..300).contains(&reply.status) {
-            return Err(self.protocol.fault(&ErrorReply::read(reply, SystemTime::now()).await));
+        let status = reply.status;
+        if !(200..300).contains(&status) {
+            let mut fault = self.protocol.fault(&ErrorReply::read(reply, SystemTime::now()).await);
+            fault.error.message += hint(status);
+            return Err(fault);
         }
-        let mut events = SseByteStream::new(reply.body);
+        if let Some(kind) = other_than_events(&reply.headers) {
+            return Err(Fault::no_stream(&place, kind));
+        }
+        // Also what is no event is a sign of life.
+        let heard = Arc::new(Mutex::new(Instant::now()));
+        let at = Arc::clone(&heard);
+        let body = reply.body.inspect(move |_| *lock(&at) = Instant::now());
+        let mut events = SseByteStream::new(body);
         while !answer.is_whole() {
-            let next = timeout(self.config.stall_timeout, events.next()).await;
-            let next = next.map_err(|_| Fault::silent(self.config.stall_timeout))?;
-            let event = match next {
+            let next = unless_silent(events.next(), &heard, self.config.stall_timeout).await;
+            let event = match next.ok_or_else(|| Fault::silent(self.config.stall_timeout))? {
                 Some(event) => event.map_err(Fault::stream)?,
                 None if answer.may_end() => break,
                 None => return Err(Fault::cut()),
@@ -212,9 +240,62 @@ fn fits(wait: Duration, deadline: Option<Instant>) -> bool {
     deadline.is_none_or(|deadline| Instant::now().checked_add(wait).is_some_and(|then| then < deadline))
 }
 
-/// Returns where a provider's path is, below an address with or without a slash at its end.
-fn address(base: &str, path: &str) -> String {
-    format!("{}{path}", base.trim_end_matches('/'))
+/// Waits for something as long as there are signs of life.
+async fn unless_silent<T>(future: impl Future<Output = T>, heard: &Mutex<Instant>, patience: Duration) -> Option<T> {
+    tokio::pin!(future);
+    loop {
+        let last = *lock(heard);
+        tokio::select! {
+            biased;
+            done = &mut future => return Some(done),
+            () = tokio::time::sleep_until(last + patience) => {
+                if *lock(heard) == last {
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+fn lock(heard: &Mutex<Instant>) -> MutexGuard<'_, Instant> {
+    heard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns what a body is, if it is surely no stream of events.
+fn other_than_events(headers: &HeaderMap) -> Option<&str> {
+    let kind = headers.get(CONTENT_TYPE)?.to_str().ok()?.split(';').next()?.trim();
+    matches!(kind, "text/html" | "application/json").then_some(kind)
+}
+
+/// Returns what somebody can do about an answer.
+fn hint(status: u16) -> &'static str {
+    match status {
+        401 => "; the API key is not taken there",
+        404 => "; check `model` and `base_url`",
+        _ => "",
+    }
+}
+
+/// Returns where a provider's path is, which begins with `/v1`. So do many people's addresses end.
+fn address(config: &ProviderConfig, default: &str, path: &str) -> Result<String, AgentError> {
+    let base = config.base_url.as_deref().unwrap_or(default).trim();
+    let is_known = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+    match Url::parse(base) {
+        Ok(url) if is_known(&url) => {
+            let base = base.trim_end_matches('/');
+            Ok(format!("{}{path}", base.strip_suffix("/v1").unwrap_or(base)))
+        }
+        // It may hold a password.
+        Ok(_) | Err(_) => {
+            let message = "`base_url` is no address of a provider; it looks like https://models.example";
+            Err(AgentError::new(ErrorKind::Invalid, message))
+        }
+    }
+}
+
+/// Returns the part of an address that may be shown.
+fn origin(address: &str) -> String {
+    Url::parse(address).map_or_else(|_| "the provider".to_owned(), |url| url.origin().ascii_serialization())
 }
 
 /// Adds fields to a body that must not be there yet, and returns it as text.

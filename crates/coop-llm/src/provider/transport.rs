@@ -37,7 +37,7 @@ pub struct HttpReply {
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
     /// No answer came.
-    #[error("the provider was not reached")]
+    #[error("not reached")]
     Connect(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The answer broke off.
     #[error("the connection broke")]
@@ -68,7 +68,8 @@ impl Http {
 /// Returns an HTTP client. It follows no redirect: a key must not be carried elsewhere.
 pub(crate) fn client() -> Result<reqwest::Client, AgentError> {
     let broken = |error: Box<dyn std::error::Error + Send + Sync>| {
-        AgentError::new(ErrorKind::Network, "there is no TLS").with_source(error)
+        let message = format!("the system's certificates cannot be used, so there is no TLS: {error}");
+        AgentError::new(ErrorKind::Network, message).with_source(error)
     };
     // Chosen here and not for the whole process, which may have other ideas.
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -6,8 +6,9 @@ use cap_std::fs::Dir;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Root;
 use super::root::{Folder, said};
+use super::{MAX_OUTPUT, Root};
+use crate::cut::cut_middle;
 use crate::{Effect, Tool, ToolCx, ToolError, typed};
 
 #[derive(Deserialize, JsonSchema)]
@@ -43,7 +44,7 @@ fn listed(folder: &Folder, list: &List) -> Result<String, ToolError> {
     if more {
         names.push(format!("[more than {MAX_ENTRIES}; the rest is left out]"));
     }
-    Ok(if names.is_empty() { "[nothing]".into() } else { names.join("\n") })
+    Ok(if names.is_empty() { "[nothing]".into() } else { cut_middle(names.join("\n"), MAX_OUTPUT) })
 }
 
 fn walk(folder: &Folder, dir: &Dir, prefix: &str, depth: u32, names: &mut Vec<String>) -> std::io::Result<()> {

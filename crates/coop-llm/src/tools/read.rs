@@ -58,6 +58,7 @@ fn lines(text: &str, read: &Read) -> String {
         shown.push('\n');
     }
     match count {
+        0 if first <= all => "[no line was asked for: `limit` is 0]".to_owned(),
         0 => format!("[there is no line {first}: the file has {all}]"),
         _ => format!("{shown}[lines {first} to {} of {all}]", first + count - 1),
     }
@@ -77,6 +78,7 @@ mod tests {
         assert_eq!(show("", None, None), "");
         assert_eq!(show("a\nb\nc", Some(2), None), "b\nc\n[lines 2 to 3 of 3]");
         assert_eq!(show("a\nb\nc", Some(0), Some(1)), "a\n[lines 1 to 1 of 3]");
+        assert_eq!(show("a\nb\nc", None, Some(0)), "[no line was asked for: `limit` is 0]");
         assert_eq!(show("a\nb\nc", Some(9), None), "[there is no line 9: the file has 3]");
     }
 

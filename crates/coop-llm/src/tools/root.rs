@@ -49,7 +49,13 @@ impl Root {
         // When this future is dropped, the work ends at its next look at the token.
         let _guard = given_up.clone().drop_guard();
         let folder = Folder { path: Arc::clone(&self.path), dir: Arc::clone(&self.dir), given_up };
-        let done = tokio::task::spawn_blocking(move || work(&folder)).await;
+        let begin = move || {
+            if folder.given_up.is_cancelled() {
+                return Err(ToolError::Failed("not run: the run was stopped".into()));
+            }
+            work(&folder)
+        };
+        let done = tokio::task::spawn_blocking(begin).await;
         done.map_err(|_| ToolError::Failed("the tool broke".into()))?
     }
 
@@ -141,7 +147,13 @@ fn replace(dir: &Dir, path: &Path, content: &str) -> io::Result<()> {
         Err(error) => return Err(error),
     };
     let part = format!(".coop-{:016x}", fastrand::u64(..));
-    let mut file = folder.open_with(&part, OpenOptions::new().write(true).create_new(true))?;
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    if mode.is_some() {
+        // Not even for a moment can anybody read it who could not before.
+        options.mode(0o600);
+    }
+    let mut file = folder.open_with(&part, &options)?;
     let written = file
         .write_all(content.as_bytes())
         .and_then(|()| mode.map_or(Ok(()), |mode| file.set_permissions(mode)))

@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::root::{Folder, open_file, said};
-use super::{MAX_FILE, Root};
-use crate::cut::floor;
+use super::{MAX_FILE, MAX_OUTPUT, Root};
+use crate::cut::{cut_middle, floor};
 use crate::{Effect, Tool, ToolCx, ToolError, typed};
 
 #[derive(Deserialize, JsonSchema)]
@@ -60,6 +60,8 @@ fn found(folder: &Folder, search: &Search) -> Result<String, ToolError> {
         let prefix = if path == "." { String::new() } else { format!("{}/", path.trim_end_matches('/')) };
         finder.walk(&dir, &prefix).map_err(|error| said(path, &error))?;
     } else {
+        // Somebody asked for this one: to say that no line matches would be a lie.
+        folder.read(path)?;
         finder.file(&folder.dir, &inside, path).map_err(|error| said(path, &error))?;
     }
     let mut lines = finder.lines;
@@ -68,7 +70,7 @@ fn found(folder: &Folder, search: &Search) -> Result<String, ToolError> {
     if more {
         lines.push(format!("[more than {MAX_LINES} lines; the rest is left out]"));
     }
-    Ok(if lines.is_empty() { "[no line matches]".into() } else { lines.join("\n") })
+    Ok(if lines.is_empty() { "[no line matches]".into() } else { cut_middle(lines.join("\n"), MAX_OUTPUT) })
 }
 
 struct Finder<'a> {

@@ -29,6 +29,8 @@ const USUAL_TIME: Duration = Duration::from_secs(120);
 const TO_TELL: Duration = Duration::from_millis(200);
 /// How long to wait for the rest of the output of a program that has left the group and holds on to the pipe.
 const TO_DRAIN: Duration = Duration::from_millis(200);
+/// How long programs that were killed may take to let go of it: on a busy machine they have to wait for their turn to die.
+const TO_DIE: Duration = Duration::from_secs(10);
 
 pub(super) fn tool(root: &Root) -> Arc<dyn Tool> {
     let root = root.clone();
@@ -54,9 +56,10 @@ async fn run(folder: &Path, shell: &Shell, cx: &ToolCx) -> Result<String, ToolEr
     if ended.is_err() {
         group.kill();
     }
-    let rest = timeout_at(Instant::now() + TO_DRAIN, drain(&mut output, &mut capture)).await;
+    let last = cx.deadline.checked_sub(TO_TELL / 2).unwrap_or(cx.deadline).min(Instant::now() + TO_DIE);
+    let is_whole = read_rest(&group, &mut output, &mut capture, last).await;
     let mut text = capture.text();
-    if rest.is_err() {
+    if !is_whole {
         text.push_str("\n[a program that it started still runs]");
     }
     match ended {
@@ -82,6 +85,19 @@ async fn until_end(group: &mut Group, output: &mut Receiver, capture: &mut Captu
         status = group.wait() => status,
         // The pipe can end first, if the command closes its output.
         error = forever(output, capture) => Err(error),
+    }
+}
+
+/// Reads to the end of the output, and tells whether that came. What was killed is waited for, what wants to stay is not.
+async fn read_rest(group: &Group, output: &mut Receiver, capture: &mut Capture, last: Instant) -> bool {
+    loop {
+        let until = last.min(Instant::now() + TO_DRAIN);
+        if timeout_at(until, drain(output, capture)).await.is_ok() {
+            return true;
+        }
+        if Instant::now() >= last || !group.is_dying() {
+            return false;
+        }
     }
 }
 

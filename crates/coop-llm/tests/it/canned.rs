@@ -16,6 +16,8 @@ use tokio::time::Instant;
 pub(crate) enum Canned {
     /// An HTTP answer of these pieces, and how it ends.
     Reply { status: u16, headers: Vec<(&'static str, String)>, pieces: Vec<String>, end: End },
+    /// An answer of events whose pieces come one after another, each after a pause.
+    Slow { pieces: Vec<String>, last: String, pause: Duration },
     /// No connection.
     Refused,
     /// No answer, ever.
@@ -52,6 +54,11 @@ impl Wire {
         sent.windows(2).map(|pair| pair[1].0 - pair[0].0).collect()
     }
 
+    /// Returns where all of it was sent.
+    pub(crate) fn urls(&self) -> Vec<String> {
+        self.sent.lock().unwrap().iter().map(|(_, request)| request.url.clone()).collect()
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.sent.lock().unwrap().len()
     }
@@ -65,6 +72,14 @@ impl Transport for Wire {
         match reply.expect("more requests than replies") {
             Canned::Refused => Err(TransportError::Connect(std::io::Error::other("connection refused").into())),
             Canned::Silence => std::future::pending().await,
+            Canned::Slow { mut pieces, last, pause } => {
+                pieces.push(last);
+                let body = stream::iter(pieces).then(move |piece| async move {
+                    tokio::time::sleep(pause).await;
+                    Ok(piece.into())
+                });
+                Ok(HttpReply { status: 200, headers: HeaderMap::new(), body: body.boxed() })
+            }
             Canned::Reply { status, headers, pieces, end } => {
                 let mut map = HeaderMap::new();
                 for (name, value) in headers {

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// A test that takes longer has failed.
-const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// A folder with a secret beside it.
 struct Place {
@@ -140,15 +140,31 @@ async fn a_race_for_a_link_is_lost() {
             renameat_with(CWD, &dir, CWD, &link, RenameFlags::EXCHANGE).unwrap();
         }
     });
-    for _ in 0..500 {
-        if let Ok(text) = place.call("read", json!({"path": "dir/secret"})).await {
-            assert_eq!(text, "mine");
+    let (mut read, mut refused) = (0, 0);
+    let begun = Instant::now();
+    // As long as it takes to have come both ways, and not for ever.
+    for round in 0.. {
+        match place.call("read", json!({"path": "dir/secret"})).await {
+            Ok(text) => {
+                assert_eq!(text, "mine");
+                read += 1;
+            }
+            Err(_) => refused += 1,
         }
         let _ = place.call("write", json!({"path": "dir/secret", "content": "mine"})).await;
+        if round >= 500 && read > 0 && refused > 0 {
+            break;
+        }
+        assert!(begun.elapsed() < LIMIT, "{read} were read, {refused} refused");
     }
     stop.cancel();
     swapper.join().unwrap();
     assert_eq!(std::fs::read_to_string(place.outer.path().join("secret")).unwrap(), "treasure");
+    // Nothing was left outside either.
+    let mut outside: Vec<_> =
+        std::fs::read_dir(place.outer.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    outside.sort();
+    assert_eq!(outside, ["root", "secret"]);
 }
 
 #[tokio::test]
@@ -222,10 +238,10 @@ async fn a_shell_says_what_its_command_says() {
 }
 
 /// A FIFO that a process and all its children hold open: its reader hears when the last of them is gone.
-struct Alive(std::fs::File);
+pub(crate) struct Alive(std::fs::File);
 
 impl Alive {
-    fn new(path: &Path) -> Self {
+    pub(crate) fn new(path: &Path) -> Self {
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         // Opened so that it does not wait for a writer; reading does, once there is one.
@@ -236,20 +252,19 @@ impl Alive {
     }
 
     /// Waits until somebody has written a line; then they have it open.
-    async fn begun(&self) {
+    pub(crate) async fn begun(&self) {
         let mut file = self.0.try_clone().unwrap();
         aside(move || {
-            let mut byte = [0];
-            // Nobody has it open yet, as long as there is nothing to read.
-            while file.read(&mut byte).unwrap() == 0 {
-                std::thread::yield_now();
-            }
+            // As long as nobody has had it open there is neither something to read nor an end.
+            let mut wanted = [rustix::event::PollFd::new(&file, rustix::event::PollFlags::IN)];
+            rustix::io::retry_on_intr(|| rustix::event::poll(&mut wanted, None)).unwrap();
+            assert_eq!(file.read(&mut [0]).unwrap(), 1);
         })
         .await;
     }
 
     /// Waits until nobody holds it any more.
-    async fn gone(mut self) {
+    pub(crate) async fn gone(mut self) {
         let read = move || {
             let mut written = String::new();
             self.0.read_to_string(&mut written).unwrap();
@@ -266,16 +281,18 @@ pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
     tokio::time::timeout(LIMIT, done).await.expect("in time").unwrap()
 }
 
-const NEST: &str = "exec 3>alive; (sleep 1000 & sleep 1000) & echo x >&3;";
+/// Children of children, two of them in process groups of their own, of which one has lost its parent.
+const NEST: &str = "exec 3>alive; (sleep 1000 & sleep 1000) & (timeout 1000 sleep 1000; true) & \
+                    (timeout 1000 sleep 1000 &); echo x >&3;";
 
 #[tokio::test]
 async fn a_command_that_takes_too_long_goes_with_all_it_started() {
     let place = Place::new();
     let alive = Alive::new(&place.path("alive"));
-    let begun = std::time::Instant::now();
-    let said = place.call("shell", json!({"command": format!("{NEST} echo hello; wait"), "seconds": 1})).await;
-    assert_eq!(said.unwrap_err(), "hello\n\n[stopped after 1s]");
-    assert!(begun.elapsed() < Duration::from_secs(10));
+    // Enough for all of it to begin, also on a busy machine.
+    let call = place.call("shell", json!({"command": format!("{NEST} echo hello; wait"), "seconds": 10}));
+    let said = tokio::time::timeout(LIMIT, call).await.expect("in time");
+    assert_eq!(said.unwrap_err(), "hello\n\n[stopped after 10s]");
     alive.gone().await;
 }
 
@@ -284,6 +301,30 @@ async fn what_a_command_leaves_in_the_background_goes_with_it() {
     let place = Place::new();
     let alive = Alive::new(&place.path("alive"));
     assert_eq!(place.ok("shell", json!({"command": format!("{NEST} echo done")})).await, "done\n");
+    alive.gone().await;
+}
+
+/// Who goes to the length of a new session wants to stay.
+#[tokio::test]
+async fn a_session_of_its_own_outlives_the_command() {
+    let place = Place::new();
+    let alive = Alive::new(&place.path("alive"));
+    let command = "setsid sh -c 'exec 3>alive; echo x >&3; read end <end' & read begun <begun";
+    for fifo in ["end", "begun"] {
+        let made = std::process::Command::new("mkfifo").arg(place.path(fifo)).status().unwrap();
+        assert!(made.success());
+    }
+    let said = place.call("shell", json!({"command": command}));
+    let told = async {
+        alive.begun().await;
+        let begun = place.path("begun");
+        aside(move || std::fs::write(begun, "x\n").unwrap()).await;
+    };
+    let (said, ()) = tokio::join!(said, told);
+    assert_eq!(said.unwrap(), "\n[a program that it started still runs]");
+    // Nobody would read this if it were gone.
+    let end = place.path("end");
+    aside(move || std::fs::write(end, "x\n").unwrap()).await;
     alive.gone().await;
 }
 
@@ -312,10 +353,8 @@ async fn cancelling_a_run_ends_the_command_and_keeps_the_metrics() {
     let cancel = async {
         alive.begun().await;
         cx.cancel.cancel();
-        std::time::Instant::now()
     };
-    let (outcome, cancelled) = tokio::time::timeout(LIMIT, async { tokio::join!(run, cancel) }).await.expect("in time");
-    assert!(cancelled.elapsed() < Duration::from_secs(1));
+    let (outcome, ()) = tokio::time::timeout(LIMIT, async { tokio::join!(run, cancel) }).await.expect("in time");
     assert!(matches!(outcome.exit, Exit::Cancelled), "{:?}", outcome.exit);
     assert_eq!((outcome.metrics.usage.total(), outcome.metrics.tool_errors, outcome.history.len()), (107, 1, 3));
     alive.gone().await;

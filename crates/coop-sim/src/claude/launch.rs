@@ -191,6 +191,7 @@ fn start(world: World, args: Args, config: Config, mut ids: Ids, chosen: Chosen)
         rules: Rules {
             allow: rules(&args.allowed_tools, &mut settings.allow),
             deny: rules(&args.disallowed_tools, &mut settings.deny),
+            ask: std::mem::take(&mut settings.ask),
         },
         scenario,
         asker,

@@ -88,6 +88,7 @@ impl Rule {
 pub(crate) struct Rules {
     pub(crate) allow: Vec<Rule>,
     pub(crate) deny: Vec<Rule>,
+    pub(crate) ask: Vec<Rule>,
 }
 
 /// Commands that only look.
@@ -104,6 +105,9 @@ impl Rules {
             return Judgement::Deny;
         }
         if call.tool.is_dialogue() {
+            return Judgement::Ask;
+        }
+        if mode != PermissionMode::BypassPermissions && self.ask.iter().any(|rule| rule.covers(call)) {
             return Judgement::Ask;
         }
         if mode == PermissionMode::BypassPermissions || self.allow.iter().any(|rule| rule.covers(call)) {
@@ -222,11 +226,13 @@ mod tests {
     #[test]
     fn rules_match_by_name_prefix_or_exactly() {
         let allow = ["Bash(git:*)", "Write"].map(Rule::parse).to_vec();
-        let rules = Rules { allow, deny: vec![Rule::parse("Bash(git push)")] };
+        let rules = Rules { allow, deny: vec![Rule::parse("Bash(git push)")], ask: vec![Rule::parse("Bash(ls)")] };
         let judge = |call: &ToolCall| rules.judge(call, PermissionMode::Default, Path::new("/p"));
         assert_eq!(judge(&bash("git status")), Judgement::Allow);
         assert_eq!(judge(&bash("git push")), Judgement::Deny);
         assert_eq!(judge(&bash("make")), Judgement::Ask);
+        assert_eq!(judge(&bash("ls")), Judgement::Ask);
+        assert_eq!(judge(&bash("ls -l")), Judgement::Allow);
         assert_eq!(judge(&call(Tool::Write, json!({ "file_path": "/etc/x" }))), Judgement::Allow);
     }
 

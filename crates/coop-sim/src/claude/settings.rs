@@ -21,6 +21,7 @@ pub(crate) struct Settings {
     groups: HashMap<String, Vec<Group>>,
     pub(crate) allow: Vec<Rule>,
     pub(crate) deny: Vec<Rule>,
+    pub(crate) ask: Vec<Rule>,
     pub(crate) mode: Option<PermissionMode>,
     pub(crate) skip_bypass_warning: bool,
     /// Whether no hook runs.
@@ -74,6 +75,7 @@ struct File {
 struct Permissions {
     allow: Vec<String>,
     deny: Vec<String>,
+    ask: Vec<String>,
     #[serde(rename = "defaultMode")]
     default_mode: Option<PermissionMode>,
 }
@@ -115,6 +117,7 @@ impl Settings {
             self.groups.entry(event).or_default().extend(groups);
         }
         self.allow.extend(file.permissions.allow.iter().map(|rule| Rule::parse(rule)));
+        self.ask.extend(file.permissions.ask.iter().map(|rule| Rule::parse(rule)));
         self.deny.extend(file.permissions.deny.iter().map(|rule| Rule::parse(rule)));
         self.mode = file.permissions.default_mode.or(self.mode);
         self.skip_bypass_warning |= file.skip_bypass_warning;

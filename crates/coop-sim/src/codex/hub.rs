@@ -273,6 +273,7 @@ impl State {
             cwd: params["cwd"].as_str().unwrap_or(".").to_owned(),
             model: params["model"].as_str().unwrap_or("gpt-5.5").to_owned(),
             mode: "default".to_owned(),
+            is_wary: params["approvalPolicy"] == "untrusted",
             status: json!({ "type": "idle" }),
             is_written: resumed.is_some(),
             total: Tokens::default(),
@@ -311,7 +312,8 @@ impl State {
         let (turn, title) = (self.new_id(), self.new_id());
         let text = input(params);
         let thread = self.named(params)?;
-        let stage = Stage { cwd: thread.cwd.clone(), mode: thread.mode.clone(), turn: turn.clone() };
+        let stage =
+            Stage { cwd: thread.cwd.clone(), mode: thread.mode.clone(), is_wary: thread.is_wary, turn: turn.clone() };
         if let Some(client) = self.clients.get_mut(&client) {
             client.follows = true;
         }

@@ -15,6 +15,8 @@ pub(crate) struct Thread {
     pub(crate) model: String,
     /// `plan` or `default`.
     pub(crate) mode: String,
+    /// Whether it asks about commands that its sandbox would hold.
+    pub(crate) is_wary: bool,
     pub(crate) status: Value,
     pub(crate) path: PathBuf,
     /// Whether it has had a turn.

@@ -20,6 +20,7 @@ pub(crate) struct Stage {
     pub(crate) cwd: String,
     /// `plan` or `default`.
     pub(crate) mode: String,
+    pub(crate) is_wary: bool,
     pub(crate) turn: String,
 }
 
@@ -146,7 +147,7 @@ impl Player {
             Act::Shell(command) => self.run(&command, None).await,
             Act::Tool(name, input) if name == "exec_command" => {
                 let command = input["cmd"].as_str().unwrap_or_default().to_owned();
-                let escalated = input["sandbox_permissions"] == "require_escalated";
+                let escalated = self.stage.is_wary || input["sandbox_permissions"] == "require_escalated";
                 let reason = input["justification"].as_str().unwrap_or_default().to_owned();
                 self.run(&command, escalated.then_some(reason)).await;
             }

@@ -19,6 +19,7 @@ use super::protocol::{Protocol, models};
 use super::reply::{Ending, Frame, Reply, halves, until};
 use super::route::{Route, route};
 use super::script::Script;
+use super::shape;
 
 /// One model, for all connections.
 pub(crate) struct Mind {
@@ -90,6 +91,9 @@ impl Mind {
         let outcome = {
             let state = &mut *self.state();
             state.log.asked(Request::new(&path, &asked));
+            if let Some(message) = shape::fault(protocol, &body) {
+                return fault_response(protocol, &Fault::bad_request(message));
+            }
             decide(&self.script, &mut state.memory, &asked)
         };
         match outcome {

@@ -1,7 +1,8 @@
 //! A model server that says what a script tells it to, in the four protocols that agents speak.
 //!
 //! It is told by the prompt (see `directive`), by a file (see `script`), or it says hello. It is the agents' proxy too:
-//! it hears of all they want from the rest of the world and refuses it.
+//! it hears of all they want from the rest of the world and refuses it. Conversations that no provider would take it
+//! refuses too (see `shape`).
 //!
 //! | Request | Answer |
 //! |---|---|
@@ -26,6 +27,7 @@ mod reply;
 mod route;
 pub(crate) mod script;
 mod server;
+mod shape;
 #[cfg(test)]
 mod tests;
 mod tools;

@@ -89,12 +89,13 @@ fn posted(path: &str, body: &Value) -> String {
 fn claude(text: &str, results: &[&str]) -> Value {
     let mut messages = vec![json!({ "role": "user", "content": [{ "type": "text", "text": text }] })];
     for result in results {
+        let call = json!({ "type": "tool_use", "id": "t", "name": "Bash", "input": {} });
         let block = json!({ "type": "tool_result", "tool_use_id": "t", "content": result });
-        messages.push(json!({ "role": "assistant", "content": [] }));
+        messages.push(json!({ "role": "assistant", "content": [call] }));
         messages.push(json!({ "role": "user", "content": [block] }));
     }
     let tools = json!([{ "name": "Bash" }, { "name": "Write" }]);
-    json!({ "model": "claude-x", "stream": true, "messages": messages, "tools": tools })
+    json!({ "model": "claude-x", "max_tokens": 9, "stream": true, "messages": messages, "tools": tools })
 }
 
 async fn ask(model: &Model, text: &str) -> Got {
@@ -120,7 +121,7 @@ async fn every_protocol_answers_in_both_ways() {
     let user = |text: &str| json!([{ "role": "user", "content": text }]);
     let gemini = json!({ "contents": [{ "role": "user", "parts": [{ "text": "[[text:Yes.]]" }] }] });
     for (path, mut body) in [
-        ("/v1/messages", json!({ "messages": user("[[text:Yes.]]") })),
+        ("/v1/messages", json!({ "max_tokens": 9, "messages": user("[[text:Yes.]]") })),
         ("/v1/responses", json!({ "input": user("[[text:Yes.]]") })),
         ("/v1/chat/completions", json!({ "messages": user("[[text:Yes.]]") })),
     ] {
@@ -205,7 +206,7 @@ async fn a_cut_stream_ends_in_the_middle() {
 #[tokio::test]
 async fn an_answer_in_one_piece_is_cut_too() {
     let model = started().await;
-    let body = json!({ "messages": [{ "role": "user", "content": "[[cut]]" }] });
+    let body = json!({ "max_tokens": 9, "messages": [{ "role": "user", "content": "[[cut]]" }] });
     let got = post(&model, "/v1/messages", &body).await;
     assert!(!got.whole && serde_json::from_str::<Value>(&got.body).is_err(), "{}", got.body);
     model.stop().await;

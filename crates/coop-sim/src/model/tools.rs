@@ -83,10 +83,18 @@ pub(crate) fn call(act: &Act, offered: &[Tool]) -> Option<Call> {
         Act::Plan(plan) => pick(PLAN, *plan, offered),
         Act::Agent(prompt) => pick(AGENT, prompt.as_str(), offered),
         Act::Tool(name, input) => {
-            let tool = offered.iter().find(|tool| tool.is_called(name))?;
-            Some(Call { name: tool.name.clone(), kind: tool.kind.clone(), input: input.clone() })
+            let found = offered.iter().find(|tool| tool.is_called(name)).cloned();
+            let Tool { name, kind } = found.or_else(|| searched(name, offered))?;
+            Some(Call { name, kind, input: input.clone() })
         }
     }
+}
+
+/// Returns a tool of an MCP server that is not listed, where such tools can be searched for; as if it had been.
+fn searched(name: &str, offered: &[Tool]) -> Option<Tool> {
+    let (server, tool) = name.strip_prefix("mcp__")?.split_once("__")?;
+    let can_search = offered.iter().any(|tool| tool.name == "tool_search");
+    can_search.then(|| Tool { name: tool.to_owned(), kind: ToolKind::Namespaced(format!("mcp__{server}")) })
 }
 
 /// Returns the tool of coop's own agent that does an act, and what to call it with.

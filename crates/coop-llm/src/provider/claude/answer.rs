@@ -120,11 +120,16 @@ impl Block {
         match (self, delta) {
             (Self::Text(text), BlockChange::TextDelta { text: more }) => {
                 text.push_str(&more);
-                tell(Delta::Text(more));
+                // Nothing is handed on by a piece of nothing.
+                if !more.is_empty() {
+                    tell(Delta::Text(more));
+                }
             }
             (Self::Thinking(thinking), BlockChange::ThinkingDelta { thinking: more }) => {
                 thinking.thinking.push_str(&more);
-                tell(Delta::Thinking(more));
+                if !more.is_empty() {
+                    tell(Delta::Thinking(more));
+                }
             }
             (Self::Thinking(thinking), BlockChange::SignatureDelta { signature }) => {
                 thinking.signature.push_str(&signature);

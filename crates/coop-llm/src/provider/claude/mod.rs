@@ -29,6 +29,8 @@ pub type Claude = Provider<Messages>;
 impl Claude {
     /// Returns a client with a connection pool of its own.
     pub fn new(key: ApiKey, config: ProviderConfig) -> Result<Self, AgentError> {
+        // What is wrong is better said before there is something to do.
+        address(&config, BASE_URL, PATH)?;
         Ok(Self::over(Arc::new(Http::new()?), key, config))
     }
 
@@ -41,6 +43,7 @@ impl Claude {
 /// The protocol.
 pub struct Messages;
 
+const PATH: &str = "/v1/messages";
 const BASE_URL: &str = "https://api.anthropic.com";
 const VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
 
@@ -53,7 +56,7 @@ impl Protocol for Messages {
         headers.insert("anthropic-version", VERSION);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Ok(HttpRequest {
-            url: address(config.base_url.as_deref().unwrap_or(BASE_URL), "/v1/messages"),
+            url: address(config, BASE_URL, PATH)?,
             headers,
             body: with_extra(&Body::new(config, request)?, request)?.into(),
         })
@@ -236,6 +239,7 @@ mod tests {
             temperature: Some(0.5),
             stop_sequences: vec!["END".into()],
             thinking: Some(ThinkingMode::Budget(9000)),
+            budget: None,
             extra: [("top_k".to_owned(), json!(3))].into_iter().collect(),
         };
         let tools = vec![ToolSpec { name: "t".into(), description: "d".into(), parameters: json!({"type": "object"}) }];

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::provider::{Answer, Fault};
-use crate::{Delta, ErrorKind, Json, Part, Response, StopReason, ToolUse, Usage};
+use crate::{AgentError, Delta, ErrorKind, Json, Part, Response, StopReason, ToolUse, Usage};
 
 /// An answer that is being put together.
 #[derive(Debug, Default)]
@@ -35,8 +35,7 @@ impl Answer for Accumulator {
         }
         let chunk: Chunk = serde_json::from_str(data).map_err(Fault::nonsense)?;
         if let Some(error) = chunk.error {
-            let message = error["message"].as_str().unwrap_or("the provider broke off its answer");
-            return Err(Fault::again(ErrorKind::Agent, message));
+            return Err(fault(&error));
         }
         self.take(chunk, tell);
         Ok(())
@@ -72,6 +71,14 @@ impl Answer for Accumulator {
 }
 
 impl Accumulator {
+    /// Returns which call a piece without a number belongs to: one with another name is another call.
+    fn place(&self, id: &str) -> u64 {
+        let last = self.calls.last_key_value();
+        let known = self.calls.iter().find(|(_, call)| !id.is_empty() && call.id == id).map(|(at, _)| *at);
+        let is_next = |call: &Call| !id.is_empty() && !call.id.is_empty();
+        known.unwrap_or_else(|| last.map_or(0, |(at, call)| if is_next(call) { at + 1 } else { *at }))
+    }
+
     fn take(&mut self, chunk: Chunk, tell: &mut dyn FnMut(Delta)) {
         if !chunk.model.is_empty() {
             self.model = chunk.model;
@@ -91,8 +98,9 @@ impl Accumulator {
         if let Some(text) = choice.delta.reasoning_content.filter(|text| !text.is_empty()) {
             tell(Delta::Thinking(text));
         }
-        for (at, piece) in choice.delta.tool_calls.unwrap_or_default().into_iter().enumerate() {
-            let call = self.calls.entry(piece.index.unwrap_or(at as u64)).or_default();
+        for piece in choice.delta.tool_calls.unwrap_or_default() {
+            let at = piece.index.unwrap_or_else(|| self.place(piece.id.as_deref().unwrap_or_default()));
+            let call = self.calls.entry(at).or_default();
             let function = piece.function.unwrap_or_default();
             if let Some(id) = piece.id.filter(|id| !id.is_empty()) {
                 call.id = id;
@@ -106,6 +114,25 @@ impl Accumulator {
             self.stop = Some(stop_reason(reason));
         }
     }
+}
+
+/// Says what an error in the middle of a stream means; the status was 200 by then.
+fn fault(error: &Value) -> Fault {
+    let message = error["message"].as_str().unwrap_or("the provider broke off its answer");
+    let words = [&error["type"], &error["code"]].map(|word| word.as_str().unwrap_or_default());
+    let status = error["code"].as_u64();
+    let is = |known: &[&str]| words.iter().any(|word| known.contains(word));
+    let (kind, retry) = if is(&["insufficient_quota", "authentication_error", "permission_error", "invalid_api_key"]) {
+        (ErrorKind::Agent, false)
+    } else if is(&["rate_limit_exceeded", "rate_limit_error"]) || status == Some(429) {
+        (ErrorKind::RateLimit, true)
+    } else if is(&["invalid_request_error", "context_length_exceeded"]) || status == Some(400) {
+        (ErrorKind::Invalid, false)
+    } else {
+        // `server_error` and whatever else there is.
+        (ErrorKind::Agent, true)
+    };
+    Fault { error: Box::new(AgentError::new(kind, message)), retry }
 }
 
 fn stop_reason(reason: String) -> StopReason {

@@ -22,6 +22,8 @@ pub type OpenAi = Provider<Chat>;
 impl OpenAi {
     /// Returns a client with a connection pool of its own.
     pub fn new(key: ApiKey, config: ProviderConfig) -> Result<Self, AgentError> {
+        // What is wrong is better said before there is something to do.
+        address(&config, BASE_URL, PATH)?;
         Ok(Self::over(Arc::new(Http::new()?), key, config))
     }
 
@@ -34,6 +36,7 @@ impl OpenAi {
 /// The protocol.
 pub struct Chat;
 
+const PATH: &str = "/v1/chat/completions";
 const BASE_URL: &str = "https://api.openai.com";
 
 impl Protocol for Chat {
@@ -44,7 +47,7 @@ impl Protocol for Chat {
         headers.insert(AUTHORIZATION, key.header("Bearer ")?);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Ok(HttpRequest {
-            url: address(config.base_url.as_deref().unwrap_or(BASE_URL), "/v1/chat/completions"),
+            url: address(config, BASE_URL, PATH)?,
             headers,
             body: with_extra(&body(config, request), request)?.into(),
         })

@@ -47,6 +47,8 @@ fn offered(tool: &Value) -> Vec<Tool> {
             .iter()
             .map(|inner| Tool { name: string(&inner["name"]).to_owned(), kind: ToolKind::Namespaced(name.clone()) })
             .collect(),
+        // Finds tools that are not listed, such as MCP servers'.
+        "tool_search" => vec![Tool { name: "tool_search".to_owned(), kind: ToolKind::Function }],
         // The service's own, such as a web search.
         _ => Vec::new(),
     }

@@ -1,5 +1,7 @@
 //! A child with all it starts.
 
+mod family;
+
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,13 +12,15 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::process::{Child, Command};
 
+use self::family::Mark;
 use crate::provider::SECRET_VARIABLES;
 
-/// A child in a process group of its own, which is killed as a whole: when the child ends, and when this is dropped.
+/// A child in a process group of its own, which is killed with all that it started: when it ends, and when this is dropped.
 ///
-/// A program that makes itself a new session leaves the group and lives on; so it is with every shell.
+/// Only what makes itself a new session lives on; so it is with every shell.
 pub(crate) struct Group {
     child: Child,
+    mark: Mark,
     /// `None` once the child was reaped, when the number may be somebody else's.
     id: Option<Pid>,
 }
@@ -24,9 +28,10 @@ pub(crate) struct Group {
 impl Group {
     /// Starts a command.
     pub(crate) fn spawn(mut command: Command) -> io::Result<Self> {
+        let mark = Mark::put(&mut command);
         let child = command.process_group(0).spawn()?;
         let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        Ok(Self { child, id })
+        Ok(Self { child, mark, id })
     }
 
     #[cfg(feature = "mcp")]
@@ -34,12 +39,18 @@ impl Group {
         &mut self.child
     }
 
-    /// Kills everything in the group.
+    /// Kills everything that the child started, and the child.
     pub(crate) fn kill(&self) {
         if let Some(id) = self.id {
             // It fails when nobody is left, which is as well.
             let _ = kill_process_group(id, Signal::KILL);
+            self.mark.kill(Some(id));
         }
+    }
+
+    /// Tells whether somebody lives who was to be killed: that takes until they have their turn.
+    pub(crate) fn is_dying(&self) -> bool {
+        self.mark.is_anybody_left(self.id)
     }
 
     /// Waits for the child's end and kills what it left behind.
