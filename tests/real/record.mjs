@@ -17,8 +17,8 @@ const SIZE = { cols: 120, rows: 40 };
 const PROMPT = 'What is the answer?';
 const SCREEN_LIMIT = 120_000;
 /** Twice the time after which coop kills what does not end. */
-const EXIT_LIMIT = 20_000;
-const GONE_LIMIT = 10_000;
+const EXIT_LIMIT = 60_000;
+const GONE_LIMIT = 60_000;
 /** Gemini takes an Enter that comes right after a paste for a part of it. */
 const PASTE_PAUSE = 200;
 /** Longer than any agent lets pass between two frames while it works. */

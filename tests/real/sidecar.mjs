@@ -4,8 +4,8 @@ import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-const START_LIMIT = 10_000;
-const REQUEST_LIMIT = 10_000;
+const START_LIMIT = 60_000;
+const REQUEST_LIMIT = 60_000;
 const POLL_EVERY = 100;
 /** Large enough to lose nothing of a recording. */
 const RING_SIZE = 8 * 1024 * 1024;
