@@ -34,6 +34,8 @@ const TOGETHER: Duration = Duration::from_millis(200);
 const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(5);
 const PATIENCE: u32 = 4;
+const NO_CONNECTION: &str = "it takes no connection";
+const NO_ANSWER: &str = "it does not answer";
 
 /// What is known of an agent from its sidecar.
 #[derive(Clone, Debug, PartialEq)]
@@ -203,7 +205,7 @@ impl Sidecar {
             let (socket, _) = tokio_tungstenite::client_async(request, stream).await.map_err(unsure)?;
             Ok(socket)
         };
-        timeout(CONNECT, connect).await.map_err(unsure)?
+        timeout(CONNECT, connect).await.map_err(|_| unsure(NO_CONNECTION))?
     }
 
     async fn get<T: for<'a> Deserialize<'a>>(&self, path: &str) -> Result<T, SidecarError> {
@@ -219,7 +221,7 @@ impl Sidecar {
         let exchange = async {
             let connect = timeout(CONNECT, TcpStream::connect(&self.address)).await;
             // Nothing was sent, so nothing was done.
-            let stream = connect.map_err(refused)?.map_err(refused)?;
+            let stream = connect.map_err(|_| refused(NO_CONNECTION))?.map_err(refused)?;
             let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
             let (mut sender, connection) = handshake.map_err(unsure)?;
             tokio::spawn(connection);
@@ -231,7 +233,7 @@ impl Sidecar {
             let body = response.into_body().collect().await.map_err(unsure)?.to_bytes();
             Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
         };
-        timeout(limit, exchange).await.map_err(unsure)?
+        timeout(limit, exchange).await.map_err(|_| unsure(NO_ANSWER))?
     }
 
     fn bearer(&self) -> Result<HeaderValue, SidecarError> {
@@ -287,7 +289,7 @@ impl Follower {
                         return error.to_string();
                     }
                 }
-                () = sleep_until(silent_at) => return "it does not answer".to_owned(),
+                () = sleep_until(silent_at) => return NO_ANSWER.to_owned(),
                 () = self.heard.closed() => return "nobody listens".to_owned(),
             }
         }

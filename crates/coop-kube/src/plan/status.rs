@@ -148,7 +148,8 @@ fn needs(agent: &Agent, status: &AgentStatus, seen: &Seen<'_>, sight: &Sight) ->
         {
             "nobody knows whether it has its prompt".to_owned()
         }
-        _ => return seen.heard.filter(|_| *sight == Sight::Unheard).and_then(|heard| heard.unreachable.clone()),
+        Sight::Unheard if seen.heard.is_some() => said(seen, sight),
+        _ => return None,
     };
     Some(why)
 }

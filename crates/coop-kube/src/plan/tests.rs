@@ -112,6 +112,7 @@ fn nothing_is_said_of_a_sidecar_that_is_not_heard() {
     let lost = Heard { unreachable: Some("timed out".into()), ..heard("idle") };
     let plan = planned(&agent, &seen(Some(&pod), NodeFate::Fine, Some(&lost)));
     assert_eq!((words(&plan), plan.status.state.as_str()), (vec![], "unknown"), "idle was long ago");
+    assert_eq!(plan.status.needs.as_deref(), Some("its sidecar cannot be reached: timed out"));
 }
 
 #[test]
