@@ -11,6 +11,8 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ObjectMeta, PostParams};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use crate::trouble::Troubles;
+
 /// How long a lease holds without a renewal.
 const HOLDS: Duration = Duration::from_secs(15);
 /// How often it is renewed, and for how long that may fail.
@@ -19,6 +21,7 @@ const GIVE_UP: Duration = Duration::from_secs(10);
 /// How often somebody else's is looked at, and how long the API server may take to answer.
 const LOOK: Duration = Duration::from_secs(2);
 const ANSWER: Duration = Duration::from_secs(10);
+const LEASES: &str = "leases";
 
 /// Whoever wants to be the one.
 #[derive(Clone)]
@@ -26,6 +29,7 @@ pub(crate) struct Candidate {
     pub(crate) api: Api<Lease>,
     pub(crate) name: String,
     pub(crate) identity: String,
+    pub(crate) troubles: Troubles,
 }
 
 /// What was last seen of the lease, and when that was first seen.
@@ -39,11 +43,15 @@ impl Candidate {
     pub(crate) async fn win(&self) -> Lease {
         let mut sighting: Option<Sighting> = None;
         loop {
-            match timeout(ANSWER, self.try_once(&mut sighting)).await {
-                Ok(Ok(Some(lease))) => return lease,
-                Ok(Ok(None)) => {}
-                Ok(Err(error)) => tracing::warn!(%error, "the lease cannot be had"),
-                Err(_) => tracing::warn!("the lease cannot be had: the API server does not answer"),
+            let tried = timeout(ANSWER, self.try_once(&mut sighting)).await;
+            let trouble = match &tried {
+                Ok(Ok(_)) => None,
+                Ok(Err(error)) => Some(self.troubles.trouble(LEASES, error)),
+                Err(_) => Some(self.troubles.silence()),
+            };
+            self.troubles.note(LEASES, trouble);
+            if let Ok(Ok(Some(lease))) = tried {
+                return lease;
             }
             sleep(LOOK).await;
         }
@@ -85,7 +93,10 @@ impl Candidate {
             match timeout_at(until, self.renew(&lease)).await {
                 Ok(Ok(Some(new))) => (lease, renewed) = (new, sent),
                 Ok(Ok(None)) => return,
-                Ok(Err(error)) => tracing::warn!(%error, "the lease cannot be renewed"),
+                Ok(Err(error)) => {
+                    let why = self.troubles.trouble(LEASES, &error).text;
+                    tracing::warn!("the lease cannot be renewed: {why}");
+                }
                 Err(_) => return,
             }
         }
@@ -172,7 +183,12 @@ mod tests {
     use crate::testing::{Fate, client, client_with};
 
     fn candidate(client: kube::Client, identity: &str) -> Candidate {
-        Candidate { api: Api::namespaced(client, "team"), name: "lease".to_owned(), identity: identity.to_owned() }
+        Candidate {
+            api: Api::namespaced(client, "team"),
+            name: "lease".to_owned(),
+            identity: identity.to_owned(),
+            troubles: Troubles::at("https://cluster"),
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -207,7 +223,7 @@ mod tests {
             let broken = Arc::clone(&is_broken);
             let client = client_with(&Cluster::default(), move |request| match broken.load(Ordering::Relaxed) {
                 true if *request.method() == silent => Fate::Silence,
-                true => Fate::Conflict,
+                true => Fate::Refuse(409),
                 false => Fate::Answer,
             });
             let candidate = candidate(client, "me");

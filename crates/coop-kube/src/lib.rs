@@ -18,10 +18,12 @@ mod resource;
 mod sidecar;
 #[cfg(test)]
 mod testing;
+mod trouble;
+mod way;
 mod world;
 
 pub use self::actions::{Action, ErrorActions, FleetActions, PromptActions, WhenAsked, WhenFailed, WhenIdle};
-pub use self::launch::{Applied, ClusterLauncher, ClusterOptions, LauncherError, Reach, Template};
+pub use self::launch::{Applied, ClusterLauncher, ClusterOptions, Reach, Template};
 pub use self::manifest::Images;
 pub use self::operate::{OperateError, Options, ReadBrief, operate};
 pub use self::plan::{NodeFate, Part, Plan, Seen, Step, plan};
@@ -30,3 +32,4 @@ pub use self::resource::{
     PromptStatus, Resources, SecretVariable, UsageStatus, Workspace, definition,
 };
 pub use self::sidecar::Heard;
+pub use self::way::{NoWay, Reached, Way};

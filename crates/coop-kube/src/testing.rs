@@ -2,18 +2,21 @@
 
 use axum::body::Body;
 use coop_sim::cluster::Cluster;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use kube::Client;
 use serde_json::json;
 use tower::ServiceExt;
+
+use crate::trouble::Troubles;
+use crate::way::Reached;
 
 /// What becomes of a request.
 pub(crate) enum Fate {
     Answer,
     /// It is never answered.
     Silence,
-    /// It is refused, because somebody else was first.
-    Conflict,
+    /// It is refused with this code.
+    Refuse(u16),
     /// Whoever asks panics.
     Panic,
 }
@@ -33,11 +36,11 @@ pub(crate) fn client_with(
             match fate {
                 Fate::Answer => router.oneshot(request.map(Body::new)).await,
                 Fate::Silence => std::future::pending().await,
-                Fate::Conflict => {
+                Fate::Refuse(code) => {
                     let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-                        "message": "no", "reason": "Conflict", "code": 409 });
+                        "message": "no", "reason": "", "code": code });
                     let mut refused = Response::new(Body::from(status.to_string()));
-                    *refused.status_mut() = hyper::StatusCode::CONFLICT;
+                    *refused.status_mut() = StatusCode::from_u16(code).expect("a code");
                     Ok(refused)
                 }
                 Fate::Panic => panic!("this is a test of a panic"),
@@ -45,4 +48,8 @@ pub(crate) fn client_with(
         }
     });
     Client::new(service, "team")
+}
+
+pub(crate) fn reached(client: Client) -> Reached {
+    Reached { client, troubles: Troubles::at("https://cluster") }
 }

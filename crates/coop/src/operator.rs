@@ -9,10 +9,11 @@ use std::path::PathBuf;
 use anyhow::Context;
 use bytes::Bytes;
 use clap::Args;
-use coop_kube::{Images, Options, operate};
+use coop_kube::{Images, Options, Reached, Way, operate};
 use http_body_util::Full;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
@@ -51,9 +52,13 @@ pub(crate) struct Operator {
 pub(crate) async fn run(options: Operator) -> anyhow::Result<i32> {
     start_log(options.log_format, options.log_level);
     let mut signals = Signals::new()?;
+    let cluster = Way::default().reach().await?;
     if let Some(port) = options.health_port {
         let listener = TcpListener::bind((options.host, port)).await;
-        tokio::spawn(answer_probes(listener.with_context(|| format!("cannot listen on port {port}"))?));
+        tokio::spawn(answer_probes(
+            listener.with_context(|| format!("cannot listen on port {port}"))?,
+            cluster.clone(),
+        ));
     }
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let options = Options {
@@ -64,15 +69,21 @@ pub(crate) async fn run(options: Operator) -> anyhow::Result<i32> {
         identity: format!("{}-{}", host.trim(), uuid::Uuid::new_v4().simple()),
         read_brief: brief::message,
     };
-    operate(options, signals.next()).await?;
+    operate(cluster, options, signals.next()).await?;
     Ok(0)
 }
 
-/// Says that the process lives: its one thread does everything, so it answers only while that goes on.
-async fn answer_probes(listener: TcpListener) {
+/// Says that the process lives: its one thread does everything, so it answers only while that goes on. At `/readyz` it says whether
+/// something keeps it from its work.
+async fn answer_probes(listener: TcpListener, cluster: Reached) {
     while let Ok((stream, _)) = listener.accept().await {
-        let answer = |_: Request<hyper::body::Incoming>| async {
-            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"ok\n"))))
+        let cluster = cluster.clone();
+        let answer = move |request: Request<Incoming>| {
+            let trouble = cluster.trouble().filter(|_| request.uri().path() == "/readyz");
+            let status = if trouble.is_some() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+            let mut answer = Response::new(Full::new(Bytes::from(trouble.unwrap_or_else(|| "ok".to_owned()) + "\n")));
+            *answer.status_mut() = status;
+            async { Ok::<_, Infallible>(answer) }
         };
         let connection =
             hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer));

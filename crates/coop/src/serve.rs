@@ -11,6 +11,9 @@ use coop_term::{Command, Exit, SpawnError};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::bridge;
 use crate::cli::{Linger, LogFormat, LogLevel, Serve};
@@ -326,10 +329,14 @@ pub(crate) fn start_log(format: LogFormat, level: LogLevel) {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
+    // What these say of a cluster that is away is said by us, once and in people's words.
+    let libraries = if level > LevelFilter::INFO { level } else { LevelFilter::OFF };
+    let targets = Targets::new().with_default(level);
+    let targets = targets.with_targets([("kube_client", libraries), ("kube_runtime", libraries)]);
     // A log that nobody reads any more must not take the agent with it.
     let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr).log_internal_errors(false);
     match format {
-        LogFormat::Json => builder.json().init(),
-        LogFormat::Text => builder.init(),
+        LogFormat::Json => builder.json().finish().with(targets).init(),
+        LogFormat::Text => builder.finish().with(targets).init(),
     }
 }

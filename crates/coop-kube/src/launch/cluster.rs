@@ -6,12 +6,12 @@ use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::{ContainerState, Pod};
 use kube::api::Api;
 use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, watcher as follow};
-use kube::{Client, Resource, ResourceExt};
+use kube::{Client, ResourceExt};
 use tokio::sync::watch;
 
 use crate::manifest::{MANAGED, child};
 use crate::resource::Agent;
+use crate::trouble::{Told, Troubles, told};
 use crate::world::{Known, is_owned};
 
 /// A process that a signal has ended says nothing about what its agent ended with.
@@ -36,6 +36,11 @@ pub(super) enum Stage {
 }
 
 impl Objects {
+    /// Tells whether everything was told once.
+    pub(super) fn is_whole(&self) -> bool {
+        self.agents.is_whole() && self.pods.is_whole()
+    }
+
     /// Returns the agent that the pod with this uid was made for, if both are there.
     pub(super) fn owner(&self, agent: &str, uid: &str) -> Option<&Agent> {
         let pod = self.pods.get(&child(agent)).filter(|pod| pod.uid().as_deref() == Some(uid))?;
@@ -116,13 +121,14 @@ pub(super) struct Cluster {
 
 impl Cluster {
     /// Follows a namespace for as long as somebody holds what is returned.
-    pub(super) fn follow(client: &Client, namespace: &str) -> Arc<Self> {
+    pub(super) fn follow(client: &Client, namespace: &str, troubles: &Troubles) -> Arc<Self> {
         let cluster = Arc::new(Self { known: Mutex::default(), changed: watch::Sender::new(0) });
         let agents: Api<Agent> = Api::namespaced(client.clone(), namespace);
         let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
         let ours = watcher::Config::default().labels(&format!("{}={}", MANAGED.0, MANAGED.1));
-        hear(&cluster, agents, watcher::Config::default(), |objects, event| drop(objects.agents.hear(event)));
-        hear(&cluster, pods, ours, |objects, event| drop(objects.pods.hear(event)));
+        let agents = told(agents, watcher::Config::default(), troubles.clone());
+        hear(&cluster, agents, |objects, event| drop(objects.agents.hear(event)));
+        hear(&cluster, told(pods, ours, troubles.clone()), |objects, event| drop(objects.pods.hear(event)));
         cluster
     }
 
@@ -141,8 +147,7 @@ impl Cluster {
     pub(super) async fn until<T>(&self, mut is_so: impl FnMut(&Objects) -> Option<T>) -> T {
         let mut changes = self.changed.subscribe();
         loop {
-            let is_whole = |objects: &Objects| objects.agents.is_whole() && objects.pods.is_whole();
-            if let Some(found) = self.look(|objects| if is_whole(objects) { is_so(objects) } else { None }) {
+            if let Some(found) = self.look(|objects| if objects.is_whole() { is_so(objects) } else { None }) {
                 return found;
             }
             // It is ours to close.
@@ -156,20 +161,12 @@ impl Cluster {
     }
 }
 
-fn hear<K>(cluster: &Arc<Cluster>, api: Api<K>, config: watcher::Config, note: fn(&mut Objects, Event<K>))
-where
-    K: Resource + Clone + std::fmt::Debug + Send + serde::de::DeserializeOwned + 'static,
-{
+fn hear<K: Send + 'static>(cluster: &Arc<Cluster>, mut events: Told<K>, note: fn(&mut Objects, Event<K>)) {
     let cluster = Arc::downgrade(cluster);
     tokio::spawn(async move {
-        // It lists anew by itself when a watch has expired, and tries again while the API server is away.
-        let mut events = Box::pin(follow(api, config).default_backoff());
         while let Some(event) = events.next().await {
             let Some(cluster) = cluster.upgrade() else { return };
-            match event {
-                Ok(event) => note(&mut cluster.known.lock().unwrap_or_else(PoisonError::into_inner), event),
-                Err(error) => tracing::warn!(%error, "a watch broke off"),
-            }
+            note(&mut cluster.known.lock().unwrap_or_else(PoisonError::into_inner), event);
             cluster.changed.send_modify(|version| *version += 1);
         }
     });

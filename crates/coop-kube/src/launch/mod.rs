@@ -19,22 +19,23 @@ mod template;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use coop_api::AgentId;
 use coop_fleet::launcher::{LaunchError, Running};
 use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::ResourceExt;
 use kube::api::Api;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config, ResourceExt};
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use self::cluster::{Cluster, Stage};
 pub use self::template::Template;
 use crate::manifest::FLEET;
 use crate::resource::{Agent, Manager};
+use crate::trouble::Troubles;
+use crate::way::{NoWay, Reached, Way};
 
 /// How long an API server may take to say what there is.
 const HEARD: Duration = Duration::from_secs(30);
@@ -52,10 +53,8 @@ const FOLDER: &str = "/data/workspace";
 pub struct ClusterOptions {
     /// The namespace; without it that of the configuration's context, or of the service account.
     pub namespace: Option<String>,
-    /// The file with the configuration; without it as `kubectl` finds it.
-    pub kubeconfig: Option<PathBuf>,
-    /// The configuration's context, if not the current one.
-    pub context: Option<String>,
+    /// Which cluster.
+    pub way: Way,
     /// How sidecars are reached.
     pub reach: Reach,
     /// What agents have in common.
@@ -73,17 +72,6 @@ pub enum Reach {
     Direct,
 }
 
-/// Why there is no launcher.
-#[derive(Debug, thiserror::Error)]
-pub enum LauncherError {
-    /// The configuration names no cluster.
-    #[error("no cluster: {0}")]
-    Config(#[from] kube::config::KubeconfigError),
-    /// There is no way to it.
-    #[error("no cluster: {0}")]
-    Client(#[from] kube::Error),
-}
-
 /// Has sidecars in a cluster.
 #[derive(Clone)]
 pub struct ClusterLauncher {
@@ -91,6 +79,7 @@ pub struct ClusterLauncher {
     pods: Api<Pod>,
     secrets: Api<Secret>,
     cluster: Arc<Cluster>,
+    troubles: Troubles,
     namespace: String,
     reach: Reach,
     template: Template,
@@ -140,26 +129,19 @@ impl std::fmt::Debug for ClusterLauncher {
 
 impl ClusterLauncher {
     /// Returns a launcher for a cluster, and begins to look at what is there.
-    pub async fn new(options: ClusterOptions) -> Result<Self, LauncherError> {
-        let wanted = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
-        let client = match (&options.kubeconfig, &options.context) {
-            (None, None) => Client::try_default().await?,
-            (None, Some(_)) => Client::try_from(Config::from_kubeconfig(&wanted).await?)?,
-            (Some(file), _) => {
-                let read = Kubeconfig::read_from(file)?;
-                Client::try_from(Config::from_custom_kubeconfig(read, &wanted).await?)?
-            }
-        };
-        let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
-        Ok(Self::with(&client, &namespace, options))
+    pub async fn new(options: ClusterOptions) -> Result<Self, NoWay> {
+        let reached = options.way.reach().await?;
+        let namespace = options.namespace.clone().unwrap_or_else(|| reached.client.default_namespace().to_owned());
+        Ok(Self::with(reached, &namespace, options))
     }
 
-    fn with(client: &Client, namespace: &str, options: ClusterOptions) -> Self {
+    fn with(Reached { client, troubles }: Reached, namespace: &str, options: ClusterOptions) -> Self {
         Self {
             agents: Api::namespaced(client.clone(), namespace),
             pods: Api::namespaced(client.clone(), namespace),
             secrets: Api::namespaced(client.clone(), namespace),
-            cluster: Cluster::follow(client, namespace),
+            cluster: Cluster::follow(&client, namespace, &troubles),
+            troubles,
             namespace: namespace.to_owned(),
             reach: options.reach,
             template: options.template,
@@ -176,6 +158,45 @@ impl ClusterLauncher {
     /// Waits until everything was told once. Before that nothing may be concluded from what is not there.
     pub async fn told(&self) {
         self.cluster.until(|_| Some(())).await;
+    }
+
+    /// Looks for a moment whether the cluster can be used at all. `Err` says what a person has to change in it first; `Ok` with words
+    /// that it does not answer now.
+    pub async fn check(&self) -> Result<Option<String>, String> {
+        let trouble = tokio::select! {
+            biased;
+            () = self.told() => return Ok(None),
+            trouble = self.troubles.any() => trouble,
+            () = sleep(SOON) => self.troubles.silence(),
+        };
+        if trouble.is_lasting { Err(trouble.text) } else { Ok(Some(trouble.text)) }
+    }
+
+    /// Returns what is wrong with the way to the cluster, if something is.
+    pub fn trouble(&self) -> Option<String> {
+        let is_silent = self.cluster.look(|objects| !objects.is_whole());
+        self.troubles.worst().map(|trouble| trouble.text).or_else(|| is_silent.then(|| self.troubles.silence().text))
+    }
+
+    /// Returns the API server's address.
+    pub fn address(&self) -> &str {
+        self.troubles.address()
+    }
+
+    /// Waits until everything was told once, and says why that does not happen.
+    async fn told_or_not(&self) -> Result<(), LaunchError> {
+        let why = tokio::select! {
+            biased;
+            () = self.told() => return Ok(()),
+            trouble = self.troubles.lasting() => trouble,
+            () = sleep(HEARD) => self.troubles.worst().unwrap_or_else(|| self.troubles.silence()),
+        };
+        Err(LaunchError::Failed(why.text))
+    }
+
+    /// Says why something was not done.
+    fn failed(&self, what: &str, about: &str, error: &kube::Error) -> LaunchError {
+        LaunchError::Failed(format!("{what}: {}", self.troubles.trouble(about, error).text))
     }
 
     /// Returns a channel that says when there may be other agents than before.

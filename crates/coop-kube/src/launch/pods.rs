@@ -33,7 +33,7 @@ impl ClusterLauncher {
         let made = match self.agents.create(&PostParams::default(), &wanted).await {
             Ok(made) => made,
             Err(kube::Error::Api(status)) if status.is_already_exists() => return Err(LaunchError::Exists),
-            Err(error) => return Err(failed("its Agent cannot be made", error)),
+            Err(error) => return Err(self.failed("its Agent cannot be made", "agents", &error)),
         };
         self.cluster.note(made.clone());
         let secret = json!({
@@ -49,7 +49,7 @@ impl ClusterLauncher {
             Ok(_) => Ok(made),
             Err(error) => {
                 self.unmake(&made).await;
-                Err(failed("the Secret with its settings cannot be made", error))
+                Err(self.failed("the Secret with its settings cannot be made", "secrets", &error))
             }
         }
     }
@@ -103,7 +103,8 @@ impl ClusterLauncher {
     /// Returns the way to the sidecar in a pod, and writes down which it is.
     async fn sidecar_at_once(&self, resource: &Agent, uid: &str, folder: &Path) -> Result<Sidecar, LaunchError> {
         let agent = &resource.name_any();
-        let secret = self.secrets.get(&child(agent)).await.map_err(|error| failed("its token cannot be had", error))?;
+        let secret = self.secrets.get(&child(agent)).await;
+        let secret = secret.map_err(|error| self.failed("its token cannot be had", "secrets", &error))?;
         let token = secret.data.as_ref().and_then(|data| data.get(TOKEN)).map(|bytes| bytes.0.clone());
         let token = token.and_then(|bytes| Token::new(String::from_utf8(bytes).ok()?).ok());
         let token = token.ok_or_else(|| LaunchError::Failed("its Secret has no token".to_owned()))?;
@@ -148,7 +149,7 @@ impl ClusterLauncher {
     pub(super) async fn join(&self, agent: Agent, folder: &Path) -> Result<Sidecar, LaunchError> {
         let name = agent.name_any();
         if agent.spec.suspend {
-            self.suspend(&name, false).await.map_err(|error| failed("it cannot be resumed", error))?;
+            self.suspend(&name, false).await.map_err(|error| self.failed("it cannot be resumed", "agents", &error))?;
         }
         let uid = self.ready(&agent, Others::MayFollow).await?;
         self.sidecar(&agent, &uid, folder).await

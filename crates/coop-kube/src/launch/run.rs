@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::cluster::{Objects, Stage};
 use super::pods::Others;
-use super::{ClusterLauncher, GONE, HEARD, READY, SOON, Whose, failed, running};
+use super::{ClusterLauncher, GONE, READY, SOON, Whose, failed, running};
 use crate::resource::Agent;
 
 impl ClusterLauncher {
@@ -42,8 +42,8 @@ impl ClusterLauncher {
 impl Launcher for ClusterLauncher {
     async fn start(&self, config: &AgentConfig, folder: &Path) -> Result<Sidecar, LaunchError> {
         let name = config.agent.0.as_str();
-        let there = timeout(HEARD, self.cluster.until(|objects| Some(objects.agents.get(name).cloned()))).await;
-        let there = there.map_err(|_| LaunchError::Failed("the API server does not answer".to_owned()))?;
+        self.told_or_not().await?;
+        let there = self.cluster.look(|objects| objects.agents.get(name).cloned());
         let is_others = remembered(folder).is_some_and(|kept| kept.by == Keeper::Others);
         let Some(agent) = there else {
             if is_others {

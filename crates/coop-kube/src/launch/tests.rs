@@ -12,7 +12,7 @@ use coop_sim::cluster::Cluster as Simulated;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::client;
+use crate::testing::{Fate, client, client_with, reached};
 
 const AGENTS: &str = "/apis/coop.dev/v1alpha1/namespaces/team/agents";
 const AGENT: &str = "/apis/coop.dev/v1alpha1/namespaces/team/agents/fixer";
@@ -31,13 +31,17 @@ impl Lab {
     }
 
     async fn launcher(&self, fleet: &str) -> ClusterLauncher {
-        let template =
-            Template { image: Some("agent:1".to_owned()), claim: Some("1Gi".to_owned()), ..Template::default() };
-        let (namespace, kubeconfig, context, reach) = (None, None, None, Reach::Direct);
-        let options = ClusterOptions { namespace, kubeconfig, context, reach, template, fleet: fleet.to_owned() };
-        let launcher = ClusterLauncher::with(&client(&self.cluster), "team", options);
+        let launcher = self.launcher_by(client(&self.cluster), fleet);
         launcher.told().await;
         launcher
+    }
+
+    fn launcher_by(&self, client: kube::Client, fleet: &str) -> ClusterLauncher {
+        let template =
+            Template { image: Some("agent:1".to_owned()), claim: Some("1Gi".to_owned()), ..Template::default() };
+        let (namespace, way, reach) = (None, Way::default(), Reach::Direct);
+        let options = ClusterOptions { namespace, way, reach, template, fleet: fleet.to_owned() };
+        ClusterLauncher::with(reached(client), "team", options)
     }
 
     /// Returns the folder that the agent has with a fleet.
@@ -240,4 +244,32 @@ async fn an_agent_that_cannot_be_reached_does_not_run_on() {
     });
     assert!(started.is_err_and(|why| why.to_string().contains("its token cannot be had")));
     assert!(lab.cluster.get(AGENT).is_err(), "its operator ends the pod with it");
+}
+
+/// The bug this keeps away: without the definition `coop up` was ready, and each spawn said after half a minute that nobody answers.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_without_the_definition_is_told_at_once() {
+    let lab = Lab::new();
+    let client = client_with(&lab.cluster, |request| match request.uri().path() {
+        AGENTS => Fate::Refuse(404),
+        _ => Fate::Answer,
+    });
+    let launcher = lab.launcher_by(client, "one");
+    let why = "the API server at https://cluster has no Agents: apply deploy/kubernetes to it first";
+    assert_eq!(launcher.check().await, Err(why.to_owned()));
+    assert_eq!(launcher.trouble().as_deref(), Some(why));
+    let began = tokio::time::Instant::now();
+    let started = launcher.start(&config(), &lab.folder("one")).await;
+    assert_eq!(started.err().map(|error| error.to_string()).as_deref(), Some(why));
+    assert!(began.elapsed() < SOON);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_is_silent_is_told_and_waited_for() {
+    let lab = Lab::new();
+    let launcher = lab.launcher_by(client_with(&lab.cluster, |_| Fate::Silence), "one");
+    let why = Some("the API server at https://cluster does not answer".to_owned());
+    assert_eq!((launcher.check().await, launcher.trouble()), (Ok(why.clone()), why));
+    let launcher = lab.launcher_by(client(&lab.cluster), "one");
+    assert_eq!((launcher.check().await, launcher.trouble()), (Ok(None), None));
 }

@@ -13,10 +13,9 @@ use std::time::{Duration, SystemTime};
 use futures_util::{FutureExt, Stream, StreamExt};
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod, Secret};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::ResourceExt;
 use kube::api::Api;
 use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, watcher as watch};
-use kube::{Client, Resource, ResourceExt};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
@@ -28,6 +27,8 @@ use crate::manifest::{Images, MANAGED, PORT};
 use crate::plan::{NodeFate, Plan, Seen, plan};
 use crate::resource::Agent;
 use crate::sidecar::Heard;
+use crate::trouble::told;
+use crate::way::Reached;
 use crate::world::{World, claim_part, part};
 
 /// An agent's status is written this often at most, unless something is done about the agent too.
@@ -60,9 +61,6 @@ pub struct Options {
 /// Why the operator has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum OperateError {
-    /// There is no way to a cluster.
-    #[error("no cluster: {0}")]
-    Cluster(#[source] kube::Error),
     /// Another is the one now.
     #[error("the lease is lost; another operator sees to the agents")]
     Lost,
@@ -79,16 +77,15 @@ enum Change {
     Node(Event<Node>),
 }
 
-type Changes = Pin<Box<dyn Stream<Item = Change> + Send>>;
-
 /// Sees to the agents of a namespace until it is told to stop, or cannot go on.
-pub async fn operate(options: Options, stop: impl Future<Output = ()>) -> Result<(), OperateError> {
-    let client = Client::try_default().await.map_err(OperateError::Cluster)?;
+pub async fn operate(reached: Reached, options: Options, stop: impl Future<Output = ()>) -> Result<(), OperateError> {
+    let Reached { client, troubles } = reached;
     let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
     let candidate = Candidate {
         api: Api::namespaced(client.clone(), &namespace),
         name: options.lease.clone(),
         identity: options.identity.clone(),
+        troubles: troubles.clone(),
     };
     tokio::pin!(stop);
     let lease = tokio::select! {
@@ -97,7 +94,7 @@ pub async fn operate(options: Options, stop: impl Future<Output = ()>) -> Result
     };
     tracing::info!(namespace, identity = options.identity, "this operator sees to the agents");
     let ended = tokio::select! {
-        () = Operator::new(client, &namespace, options.images, options.read_brief).run() => Ok(()),
+        () = Operator::new(Reached { client, troubles }, &namespace, options.images, options.read_brief).run() => Ok(()),
         () = candidate.keep(lease) => Err(OperateError::Lost),
         () = stop => Ok(()),
     };
@@ -107,26 +104,22 @@ pub async fn operate(options: Options, stop: impl Future<Output = ()>) -> Result
     ended
 }
 
-fn told<K>(api: Api<K>, config: watcher::Config, change: fn(Event<K>) -> Change) -> Changes
-where
-    K: Resource + Clone + std::fmt::Debug + Send + serde::de::DeserializeOwned + 'static,
-{
-    // It lists anew by itself when a watch has expired, and tries again while the API server is away.
-    let events = watch(api, config).default_backoff().filter_map(move |event| async move {
-        event.inspect_err(|error| tracing::warn!(%error, "a watch broke off")).ok().map(change)
-    });
-    Box::pin(events)
-}
-
-fn changes(client: &Client, namespace: &str) -> impl Stream<Item = Change> + use<> {
-    let ours = || watcher::Config::default().labels(&format!("{}={}", MANAGED.0, MANAGED.1));
+fn changes(Reached { client, troubles }: &Reached, namespace: &str) -> impl Stream<Item = Change> + use<> {
+    let all = watcher::Config::default;
+    let ours = || all().labels(&format!("{}={}", MANAGED.0, MANAGED.1));
+    let agents = told(Api::<Agent>::namespaced(client.clone(), namespace), all(), troubles.clone());
+    let pods = told(Api::<Pod>::namespaced(client.clone(), namespace), ours(), troubles.clone());
+    let secrets = told(Api::<Secret>::namespaced(client.clone(), namespace), ours(), troubles.clone());
+    let policies = told(Api::<NetworkPolicy>::namespaced(client.clone(), namespace), ours(), troubles.clone());
+    let claims = told(Api::<PersistentVolumeClaim>::namespaced(client.clone(), namespace), ours(), troubles.clone());
+    let nodes = told(Api::<Node>::all(client.clone()), all(), troubles.clone());
     futures_util::stream::select_all([
-        told(Api::<Agent>::namespaced(client.clone(), namespace), watcher::Config::default(), Change::Agent),
-        told(Api::<Pod>::namespaced(client.clone(), namespace), ours(), Change::Pod),
-        told(Api::<Secret>::namespaced(client.clone(), namespace), ours(), Change::Secret),
-        told(Api::<NetworkPolicy>::namespaced(client.clone(), namespace), ours(), Change::Policy),
-        told(Api::<PersistentVolumeClaim>::namespaced(client.clone(), namespace), ours(), Change::Claim),
-        told(Api::<Node>::all(client.clone()), watcher::Config::default(), Change::Node),
+        agents.map(Change::Agent).boxed(),
+        pods.map(Change::Pod).boxed(),
+        secrets.map(Change::Secret).boxed(),
+        policies.map(Change::Policy).boxed(),
+        claims.map(Change::Claim).boxed(),
+        nodes.map(Change::Node).boxed(),
     ])
 }
 
@@ -163,13 +156,13 @@ impl Drop for Follower {
 }
 
 impl Operator {
-    fn new(client: Client, namespace: &str, images: Images, read_brief: ReadBrief) -> Self {
+    fn new(reached: Reached, namespace: &str, images: Images, read_brief: ReadBrief) -> Self {
         Self {
-            changes: Box::pin(changes(&client, namespace)),
+            changes: Box::pin(changes(&reached, namespace)),
             world: World::with_port(PORT),
             images,
             read_brief,
-            performer: Performer::new(client, namespace),
+            performer: Performer::new(reached.client, namespace),
             heard: BTreeMap::new(),
             followers: BTreeMap::new(),
             dirty: BTreeSet::new(),

@@ -1,6 +1,7 @@
 //! The operator against an API server, a node and sidecars that are simulated.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use coop_sim::cluster::{Cluster, Sidecars};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::testing::{Fate, client, client_with};
+use crate::testing::{Fate, client, client_with, reached};
 
 const AGENTS: &str = "/apis/coop.dev/v1alpha1/namespaces/team/agents";
 const AGENT: &str = "/apis/coop.dev/v1alpha1/namespaces/team/agents/fixer";
@@ -19,22 +20,24 @@ const LIMIT: Duration = Duration::from_secs(60);
 struct Lab {
     cluster: Cluster,
     sidecars: Sidecars,
+    reached: Reached,
     _tasks: JoinSet<()>,
 }
 
 impl Lab {
-    async fn new(cluster: Cluster, client: Client) -> Self {
+    async fn new(cluster: Cluster, client: kube::Client) -> Self {
+        let reached = reached(client);
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let sidecars = Sidecars::new(&cluster);
         let images = Images { coop: "coop:1".to_owned(), pull_policy: None };
-        let mut operator = Operator::new(client, "team", images, read_brief);
+        let mut operator = Operator::new(reached.clone(), "team", images, read_brief);
         operator.world.port = listener.local_addr().expect("an address").port();
         let mut tasks = JoinSet::new();
         tasks.spawn(cluster.clone().run_pods("127.0.0.1"));
         let served = sidecars.clone().serve(listener);
         tasks.spawn(async move { served.await.expect("it is served") });
         tasks.spawn(operator.run());
-        Self { cluster, sidecars, _tasks: tasks }
+        Self { cluster, sidecars, reached, _tasks: tasks }
     }
 
     fn apply(&self, more: Value) {
@@ -212,4 +215,24 @@ async fn a_panic_while_something_is_done_is_not_the_end() {
         lab.until("idle", 1).await;
     })
     .await;
+}
+
+/// The bug this keeps away: an operator that may not see the nodes does nothing for anybody, and looks healthy.
+#[tokio::test]
+async fn an_operator_that_may_not_see_something_says_so() {
+    let cluster = Cluster::default();
+    let may_see = Arc::new(AtomicBool::new(false));
+    let allowed = may_see.clone();
+    let client = client_with(&cluster, move |request| match request.uri().path() {
+        "/api/v1/nodes" if !allowed.load(Ordering::Relaxed) => Fate::Refuse(403),
+        _ => Fate::Answer,
+    });
+    let lab = Lab::new(cluster, client).await;
+    lab.apply(json!({}));
+    let trouble = tokio::time::timeout(LIMIT, lab.reached.troubles.any()).await.expect("in time");
+    assert!(trouble.is_lasting && trouble.text.contains("does not allow it"), "{trouble:?}");
+    assert_eq!((lab.reached.trouble(), lab.pods()), (Some(trouble.text), 0));
+    may_see.store(true, Ordering::Relaxed);
+    lab.until("idle", 1).await;
+    assert_eq!(lab.reached.trouble(), None);
 }

@@ -24,6 +24,23 @@ pub struct FleetHealth {
     pub newest: u64,
     /// How its store is.
     pub store: StoreHealth,
+    /// How the cluster is that its agents are in, if they are in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterHealth>,
+}
+
+/// How the cluster is that the daemon's agents are in.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ClusterHealth {
+    /// Where its API server is.
+    pub address: String,
+    /// The namespace of the agents.
+    pub namespace: String,
+    /// `fine`; `lost` while something there is not told: then what is known of agents may be old.
+    pub condition: String,
+    /// What was seen, if it is lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// How the daemon's store is.

@@ -107,10 +107,11 @@ async fn dispatch(command: FleetCommand) -> anyhow::Result<i32> {
             daemon.tell(&status, |status| {
                 writeln!(
                     io::stdout(),
-                    "running, version {}, {} agents{}{}",
+                    "running, version {}, {} agents{}{}{}",
                     table::text(&status["version"]),
                     status["agents"],
                     store_words(&status["store"]),
+                    cluster_words(&status["cluster"]),
                     match status["orphans"].as_u64() {
                         Some(0) | None => String::new(),
                         Some(count) => format!("; {count} more run that it does not know, see `coop ls --orphans`"),
@@ -227,6 +228,10 @@ fn store_words(store: &Value) -> String {
             format!("; its store is {condition} for {} s{why}", store["secs"])
         }
     }
+}
+
+fn cluster_words(cluster: &Value) -> String {
+    cluster["why"].as_str().map(|why| format!("; its cluster is lost ({why})")).unwrap_or_default()
 }
 
 pub(super) fn items<'a>(answer: &'a Value, name: &str) -> &'a [Value] {

@@ -10,7 +10,8 @@ use coop_fleet::fleet::{Fleet, FleetError};
 use coop_fleet::launcher::Running;
 use coop_fleet::shim::{LocalHttp, ShimAgent};
 use coop_fleet::store::{Condition, StoreError};
-use coop_server::fleet::types::{Ending, FleetHealth, Named, Orphan, Orphans, StoreHealth};
+use coop_kube::ClusterLauncher;
+use coop_server::fleet::types::{ClusterHealth, Ending, FleetHealth, Named, Orphan, Orphans, StoreHealth};
 use coop_server::fleet::{Fate, FleetRequest, Way};
 use coop_server::mcp::ToolCall;
 use coop_server::workspaces::{Caller, Telling, WorkspaceRequest, Workspaces};
@@ -34,8 +35,8 @@ pub(super) struct Hub {
     pub(super) places: Places,
     /// What kind of store there is.
     store: &'static str,
-    /// Whether agents see the folders of this machine.
-    pub(super) sees_folders: bool,
+    /// The cluster that agents are in. They do not see the folders of this machine then.
+    pub(super) cluster: Option<ClusterLauncher>,
 }
 
 impl Hub {
@@ -49,12 +50,12 @@ impl Hub {
         store: &'static str,
     ) -> Self {
         let (state, began) = (state.to_owned(), Instant::now());
-        Self { fleet, adapter, shims, state, began, down, places, store, sees_folders: true }
+        Self { fleet, adapter, shims, state, began, down, places, store, cluster: None }
     }
 
-    /// The same with agents on other machines, whose folders are not looked at.
-    pub(super) fn elsewhere(self) -> Self {
-        Self { sees_folders: false, ..self }
+    /// The same with agents in a cluster.
+    pub(super) fn over(self, cluster: Option<ClusterLauncher>) -> Self {
+        Self { cluster, ..self }
     }
 
     pub(super) fn agents(&self) -> PathBuf {
@@ -85,6 +86,7 @@ impl Hub {
             orphans: self.orphans().await.len(),
             newest: *self.fleet.newest().borrow(),
             store: store_health(self.store, self.fleet.condition()),
+            cluster: self.cluster.as_ref().map(cluster_health),
         })
     }
 }
@@ -96,6 +98,16 @@ fn store_health(kind: &str, condition: Condition) -> StoreHealth {
         Condition::Lost(lasted, why) => ("lost", Some(lasted), Some(why)),
     };
     StoreHealth { kind: kind.to_owned(), condition: condition.to_owned(), secs: lasted.map(|time| time.as_secs()), why }
+}
+
+fn cluster_health(cluster: &ClusterLauncher) -> ClusterHealth {
+    let why = cluster.trouble();
+    ClusterHealth {
+        address: cluster.address().to_owned(),
+        namespace: cluster.namespace().to_owned(),
+        condition: if why.is_some() { "lost" } else { "fine" }.to_owned(),
+        why,
+    }
 }
 
 impl Workspaces for Hub {

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use coop_fleet::adapter::SidecarAdapter;
 use coop_fleet::shim::Ports;
 use coop_fleet::{ContainerLauncher, Containers};
-use coop_kube::{ClusterLauncher, ClusterOptions, Reach, SecretVariable, Template};
+use coop_kube::{ClusterLauncher, ClusterOptions, Reach, SecretVariable, Template, Way};
 
 /// Where agents run.
 #[derive(Debug, Args)]
@@ -152,8 +152,7 @@ impl LaunchOption {
         let cpus = self.cpus.map(|cpus| ("cpu".to_owned(), format!("{}m", (cpus * 1000.0).round())));
         ClusterOptions {
             namespace: self.namespace.clone(),
-            kubeconfig: self.kubeconfig.clone(),
-            context: self.context.clone(),
+            way: Way { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() },
             reach: if self.in_cluster { Reach::Direct } else { Reach::Forward },
             template: Template {
                 image: self.image.clone(),

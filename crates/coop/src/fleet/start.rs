@@ -37,7 +37,7 @@ impl Hub {
         if !folder.starts_with('/') {
             return Err(Error::bad_request("the folder is not a whole path"));
         }
-        if self.sees_folders && !Path::new(&folder).is_dir() {
+        if self.cluster.is_none() && !Path::new(&folder).is_dir() {
             return Err(Error::bad_request(format!("there is no folder {folder} for it to work in")));
         }
         // Until it is written down nobody else gets this id, nor its token.

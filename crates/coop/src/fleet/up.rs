@@ -62,13 +62,13 @@ pub(crate) async fn up(options: Up) -> anyhow::Result<i32> {
     let _lock = lock(&state)?;
     let mut signals = Signals::new()?;
     let (unix, _socket) = socket_file(&socket(&state))?;
-    let mut lines = vec![format!("unix {}", _socket.path.display())];
+    let mut lines = vec![format!("listening unix {}", _socket.path.display())];
     let mut listeners = vec![Listener::Unix(unix)];
     if let Some(port) = options.port {
         let listener = TcpListener::bind((options.host, port)).await;
         let listener = listener
             .with_context(|| format!("cannot listen on {}:{port}; choose another --port, or 0", options.host))?;
-        lines.push(format!("http http://{}", listener.local_addr()?));
+        lines.push(format!("listening http http://{}", listener.local_addr()?));
         listeners.push(Listener::Tcp(listener));
     }
     let place = options.store.place(&state)?;
@@ -77,6 +77,11 @@ pub(crate) async fn up(options: Up) -> anyhow::Result<i32> {
     let mut charter = Charter::of(&state)?;
     let Launched { adapter: sidecars, place: launcher, cluster } =
         options.launch.adapter(&coop, &state, &charter.id).await?;
+    if let Some(cluster) = &cluster
+        && let Some(why) = cluster.check().await.map_err(anyhow::Error::msg)?
+    {
+        lines.push(format!("warning {why}; it is tried again, and what is known of agents may be old until then"));
+    }
     let claims = Claims::default();
     let sidecars = sidecars.heeding(claims.clone());
     let adapter = MachineAdapter::new(sidecars.clone(), shims.clone());
@@ -107,8 +112,7 @@ pub(crate) async fn up(options: Up) -> anyhow::Result<i32> {
     let sessions = Sessions::kept_in(&state.join("logins"));
     let config = Config { token: options.auth_token, hosts: options.allow_host, sessions, ..Config::default() };
     let hub = Hub::new(fleet.clone(), sidecars.clone(), shims, &state, sender, places, place.kind());
-    let hub = if cluster.is_some() { hub.elsewhere() } else { hub };
-    let server = FleetServer::new(hub, config);
+    let server = FleetServer::new(hub.over(cluster.clone()), config);
     let mut beside = JoinSet::new();
     beside.spawn(tidy(fleet.clone(), sidecars.clone(), options.keep_days));
     if let Some(cluster) = cluster {
@@ -203,7 +207,7 @@ fn lock(state: &Path) -> anyhow::Result<File> {
 fn announce(lines: &[String]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for line in lines {
-        writeln!(out, "listening {line}")?;
+        writeln!(out, "{line}")?;
     }
     writeln!(out, "ready")?;
     out.flush()

@@ -1,8 +1,9 @@
 //! What people are told when something is not as they think: one sentence, with what to do.
 
 use std::fs;
+use std::net::TcpListener;
 
-use super::lab::{Lab, is};
+use super::lab::{Following, Lab, is};
 use super::launch::{Launch, by_each_launcher};
 use crate::tool::{self, COOP};
 
@@ -188,4 +189,36 @@ fn looking_at_a_store_makes_nothing() {
     status.args(["status"]).env("COOP_STATE", &elsewhere);
     assert_eq!(tool::run(&mut status).0, 1);
     assert!(!elsewhere.exists(), "{COOP} only asks");
+}
+
+/// A daemon that was ready over a cluster that nobody could reach: `status` said that it runs, and a spawn failed much later.
+#[test]
+fn a_cluster_that_is_not_there_is_told_of() {
+    let home = tempfile::tempdir().expect("a folder");
+    // It takes no connection, and nobody else has its port.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = format!("http://{}", silent.local_addr().expect("an address"));
+    let config = home.path().join("config");
+    let of = |words: &[&str]| {
+        let mut command = tool::coop(home.path());
+        command.args(words).env("COOP_STATE", home.path().join("s"));
+        command
+    };
+    let up = ["up", "--launcher", "kubernetes", "--kubeconfig", config.to_str().expect("text")];
+    let (code, _, said) = tool::run(&mut of(&up));
+    let wrong = format!("coop: no cluster is known: there is no {}, and this is not a pod; ", config.display());
+    assert!(code == 1 && said.starts_with(&wrong) && said.lines().count() == 1, "{said}");
+    let named = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: here\nclusters: [{{name: here, cluster: {{server: '{address}'}}}}]\n\
+         contexts: [{{name: here, context: {{cluster: here, user: me}}}}]\nusers: [{{name: me, user: {{}}}}]\n"
+    );
+    fs::write(&config, named).expect("written");
+    let mut daemon = Following::start(&mut of(&up));
+    let said = daemon.until("ready");
+    let lost = format!("the API server at {address} does not answer");
+    assert!(said.iter().any(|line| line.starts_with(&format!("warning {lost}; "))), "{said:?}");
+    let (_, status, _) = tool::run(&mut of(&["status"]));
+    assert!(status.contains(&format!("; its cluster is lost ({lost})")), "{status}");
+    assert_eq!(tool::run(&mut of(&["down"])).0, 0);
+    assert_eq!(daemon.wait(), 0);
 }

@@ -24,7 +24,7 @@ use coop_fleet::definition::Start;
 use coop_fleet::engine::{Input, StopMode};
 use coop_fleet::shim::Ports;
 use coop_fleet::{ContainerLauncher, Containers, Fact};
-use coop_kube::{ClusterLauncher, ClusterOptions, Reach, Template};
+use coop_kube::{ClusterLauncher, ClusterOptions, Reach, Template, Way};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -70,8 +70,7 @@ fn config(home: &Path) -> AgentConfig {
 async fn in_cluster(cluster: &FakeCluster, home: &Path) -> (ClusterLauncher, SidecarAdapter) {
     let launcher = ClusterLauncher::new(ClusterOptions {
         namespace: None,
-        kubeconfig: Some(cluster.kubeconfig.clone()),
-        context: None,
+        way: Way { kubeconfig: Some(cluster.kubeconfig.clone()), context: None },
         reach: Reach::Forward,
         template: Template { image: Some("agent:1".to_owned()), claim: Some("1Gi".to_owned()), ..Template::default() },
         fleet: "f1".to_owned(),
