@@ -89,7 +89,7 @@ test('a terminal is replayed to any moment, with its states, by mouse and by key
   await scrubber.fill(String(end));
   await drawn(page, 'All of it.');
   // Playing goes on from the beginning, faster if that is wanted.
-  await page.getByLabel('Speed').selectOption({ label: '2×' });
+  await page.getByLabel('Speed').selectOption({ label: '16×' });
   // It may be over before anybody looks.
   await replay(page).evaluate((node) => {
     window.played = [];

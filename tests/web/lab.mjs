@@ -13,7 +13,7 @@ export const COOP = resolve(process.env.COOP_BIN ?? join(TARGET, 'debug/coop'));
 /** What the tests leave to be looked at. */
 export const SHOTS = process.env.COOP_SHOTS ?? join(TARGET, 'web');
 /** Nothing takes longer, unless something is wrong. */
-export const LIMIT = 30_000;
+export const LIMIT = 120_000;
 
 /** A page that does not come over the network counts as one from elsewhere, which may not reach this machine. */
 const DISK = process.env.COOP_WEB_DIST ? ['--disable-features=LocalNetworkAccessChecks'] : [];

@@ -120,7 +120,7 @@ up() {
   start_apiserver
   start controllers "$bin/kube-controller-manager" --kubeconfig "$root/kubeconfig" --bind-address=127.0.0.1 --secure-port=10357 --port=0 \
     --service-account-private-key-file="$root/pki/sa.key" --root-ca-file="$root/pki/ca.crt" --use-service-account-credentials=true \
-    --cert-dir="$root/pki/controllers" --leader-elect=false --node-monitor-grace-period=10s --node-monitor-period=2s \
+    --cert-dir="$root/pki/controllers" --leader-elect=false --node-monitor-grace-period=30s --node-monitor-period=2s \
     --pod-eviction-timeout=5s
   start scheduler "$bin/kube-scheduler" --kubeconfig "$root/kubeconfig" --bind-address=127.0.0.1 --secure-port=10359 --port=0 \
     --cert-dir="$root/pki/scheduler" --leader-elect=false
@@ -190,7 +190,7 @@ run() {
   trap 'exit 130' INT
   trap 'exit 143' TERM HUP
   # Whoever of these dies, also by a signal that nobody can catch, takes the next with it, down to the namespaces.
-  setpriv --pdeathsig KILL timeout --kill-after=5 "${COOP_K8S_LIMIT:-1800}" setpriv --pdeathsig KILL \
+  setpriv --pdeathsig KILL timeout --kill-after=5 "${COOP_K8S_LIMIT:-3600}" setpriv --pdeathsig KILL \
     unshare --mount --net --pid --fork --kill-child --mount-proc bash "$here/cluster.sh" inside "$@" &
   child=$!
   wait "$child"

@@ -58,11 +58,11 @@ failSwapOn: false
 makeIPTablesUtilChains: false
 evictionHard: {imagefs.available: "1%", nodefs.available: "1%"}
 imageGCHighThresholdPercent: 100
-nodeStatusUpdateFrequency: 2s
+nodeStatusUpdateFrequency: 5s
 # Ten pods at once would wait for each other's reports.
 kubeAPIQPS: 50
 kubeAPIBurst: 100
-nodeLeaseDurationSeconds: 5
+nodeLeaseDurationSeconds: 20
 YAML
 
 containerd -c "$node/containerd.toml" >"$node/containerd.log" 2>&1 &

@@ -53,18 +53,9 @@ impl Troubles {
 
     /// Waits for one that does not pass by itself.
     pub(crate) async fn lasting(&self) -> Trouble {
-        self.until(|trouble| trouble.is_lasting).await
-    }
-
-    /// Waits for one.
-    pub(crate) async fn any(&self) -> Trouble {
-        self.until(|_| true).await
-    }
-
-    async fn until(&self, is_meant: impl Fn(&Trouble) -> bool) -> Trouble {
         let mut changes = self.all.subscribe();
         loop {
-            if let Some(found) = changes.borrow_and_update().values().find(|trouble| is_meant(trouble)) {
+            if let Some(found) = changes.borrow_and_update().values().find(|trouble| trouble.is_lasting) {
                 return found.clone();
             }
             // We hold the other end ourselves.

@@ -39,6 +39,12 @@ pub struct Reached {
     pub(crate) troubles: Troubles,
 }
 
+impl std::fmt::Debug for Reached {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reached").field("address", &self.address()).finish_non_exhaustive()
+    }
+}
+
 impl Reached {
     /// Returns what keeps us from it or from something in it, if that is known.
     pub fn trouble(&self) -> Option<String> {
@@ -124,17 +130,17 @@ mod tests {
         let way = |context: Option<&str>| Way { kubeconfig: Some(file.clone()), context: context.map(str::to_owned) };
         let said = |error: NoWay| error.to_string().replace(&file.display().to_string(), "FILE");
         insta::assert_snapshot!(
-            said(way(None).reach().await.err().expect("no file")),
+            said(way(None).reach().await.expect_err("no file")),
             @"no cluster is known: there is no FILE, and this is not a pod; say which with --kubeconfig FILE or KUBECONFIG"
         );
         fs::write(&file, GOOD).expect("written");
         insta::assert_snapshot!(
-            said(way(Some("there")).reach().await.err().expect("no such context")),
+            said(way(Some("there")).reach().await.expect_err("no such context")),
             @"the configuration FILE names no cluster that can be used: it has no context there"
         );
-        assert_eq!(way(None).reach().await.ok().expect("one").address(), "https://127.0.0.1:6443");
+        assert_eq!(way(None).reach().await.expect("one").address(), "https://127.0.0.1:6443");
         fs::write(&file, "clusters: [").expect("written");
-        let wrong = said(way(None).reach().await.err().expect("no YAML"));
+        let wrong = said(way(None).reach().await.expect_err("no YAML"));
         assert!(wrong.starts_with("the configuration FILE names no cluster that can be used: "), "{wrong}");
         assert!(wrong.len() < 400, "{wrong}");
     }

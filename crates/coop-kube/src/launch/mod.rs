@@ -28,7 +28,7 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt;
 use kube::api::Api;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use self::cluster::{Cluster, Stage};
 pub use self::template::Template;
@@ -163,12 +163,11 @@ impl ClusterLauncher {
     /// Looks for a moment whether the cluster can be used at all. `Err` says what a person has to change in it first; `Ok` with words
     /// that it does not answer now.
     pub async fn check(&self) -> Result<Option<String>, String> {
-        let trouble = tokio::select! {
-            biased;
-            () = self.told() => return Ok(None),
-            trouble = self.troubles.any() => trouble,
-            () = sleep(SOON) => self.troubles.silence(),
-        };
+        // One that was just started may say no at first.
+        if timeout(SOON, self.told()).await.is_ok() {
+            return Ok(None);
+        }
+        let trouble = self.troubles.worst().unwrap_or_else(|| self.troubles.silence());
         if trouble.is_lasting { Err(trouble.text) } else { Ok(Some(trouble.text)) }
     }
 

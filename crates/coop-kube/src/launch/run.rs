@@ -11,17 +11,18 @@ use tokio::time::timeout;
 
 use super::cluster::{Objects, Stage};
 use super::pods::Others;
-use super::{ClusterLauncher, GONE, READY, SOON, Whose, failed, running};
+use super::{ClusterLauncher, GONE, READY, SOON, Whose, running};
 use crate::resource::Agent;
 
 impl ClusterLauncher {
     /// Deletes an Agent of ours, and waits until it is gone.
     async fn clear(&self, agent: &Agent) -> Result<(), LaunchError> {
-        self.delete(agent).await.map_err(|error| failed("the one before cannot be deleted", error))?;
+        let deleted = self.delete(agent).await;
+        deleted.map_err(|error| self.failed("the one before cannot be deleted", "agents", &error))?;
         let name = agent.name_any();
         let is_gone =
             |objects: &Objects| (objects.agents.get(&name).map(ResourceExt::uid) != Some(agent.uid())).then_some(());
-        let gone = timeout(GONE, self.cluster.until(is_gone)).await;
+        let gone = timeout(READY, self.cluster.until(is_gone)).await;
         gone.map_err(|_| LaunchError::Failed("the one before does not go".to_owned()))
     }
 

@@ -322,7 +322,7 @@ fn pause(told: &AgentStatus, pod: &Pod) -> Duration {
 /// sidecar's log says whether it came, or nobody knows.
 fn prompt(told: &AgentStatus, seen: &Seen<'_>) -> Option<PromptStatus> {
     match (told.prompt, seen.heard) {
-        (Some(PromptStatus::Sending), Some(heard)) if heard.unreachable.is_none() => {
+        (Some(PromptStatus::Sending | PromptStatus::Unsure), Some(heard)) if heard.unreachable.is_none() => {
             Some(if heard.turn_began { PromptStatus::Delivered } else { PromptStatus::Unsure })
         }
         (prompt, _) => prompt,

@@ -227,6 +227,10 @@ fn the_prompt_is_given_once() {
     let began = Heard { turn_began: true, ..heard("working") };
     assert_eq!(given(&agent, &began), (vec![], Some(PromptStatus::Delivered), false));
     assert_eq!(given(&agent, &heard("idle")), (vec![], Some(PromptStatus::Unsure), true));
+    // It came after all, only late.
+    told(&mut agent, |status| status.prompt = Some(PromptStatus::Unsure));
+    assert_eq!(given(&agent, &heard("idle")), (vec![], Some(PromptStatus::Unsure), true));
+    assert_eq!(given(&agent, &began), (vec![], Some(PromptStatus::Delivered), false));
 }
 
 #[test]

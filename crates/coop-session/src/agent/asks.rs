@@ -14,7 +14,7 @@ use super::perform::{Performance, Proof, Purpose, Via};
 use super::{Agent, Effect, Now, ReplyTo, withdrawn};
 
 /// A dialog on the screen counts as an ask of its own only if no hook reports it within this time.
-const HOOK_LEAD: Duration = Duration::from_secs(3);
+const HOOK_LEAD: Duration = Duration::from_secs(5);
 
 /// What the names of asks begin with; their number follows.
 const NAME: &str = "ask-";

@@ -36,7 +36,7 @@ const HEARD: usize = 200;
 const SETTLING: Duration = Duration::from_millis(500);
 /// How long the end of a turn waits for the log to tell the last of what was said and done in it. Agents write their log
 /// every tenth of a second or so.
-const CATCH_UP: Duration = Duration::from_secs(2);
+const CATCH_UP: Duration = Duration::from_secs(5);
 /// Two looks at a screen that changes are at least this far apart.
 const LOOK_PACE: Duration = Duration::from_millis(50);
 

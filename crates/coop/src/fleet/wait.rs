@@ -18,7 +18,7 @@ const LATE: i32 = 4;
 /// How long an agent is left alone that is idle and to which something is on its way.
 const SOON: Duration = Duration::from_millis(50);
 /// Pauses before a daemon that has gone is looked for again; one that is being restarted is there by then.
-const PAUSES: [u64; 7] = [50, 100, 500, 1000, 3000, 5000, 10_000];
+const PAUSES: [u64; 9] = [50, 100, 500, 1000, 3000, 5000, 10_000, 10_000, 10_000];
 
 pub(super) async fn wait(daemon: &Daemon, agent: &str, what: Awaited, limit: Option<Duration>) -> anyhow::Result<i32> {
     // It must be there to begin with.

@@ -243,7 +243,7 @@ impl Agent {
     pub(crate) fn until(&mut self, act: impl Fn(&Self), is_it: impl Fn(&Value) -> bool) -> Value {
         for _ in 0..10 {
             act(self);
-            while let Ok(event) = self.events.recv_timeout(Duration::from_secs(5)) {
+            while let Ok(event) = self.events.recv_timeout(Duration::from_secs(30)) {
                 if is_it(&event["body"]) {
                     return event["body"].clone();
                 }

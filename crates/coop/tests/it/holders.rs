@@ -17,7 +17,7 @@ fn workspace(lab: &Lab, repository: &Path) -> (PathBuf, String) {
     let made = lab.json(repository, &["ws", "create", "w"]);
     let path = PathBuf::from(made["path"].as_str().expect("a path"));
     lab.json(repository, &["ws", "spawn", "w", "fixer", "--id", "a", "--prompt", "hello"]);
-    let (code, _, err) = lab.run(repository, &["wait", "a", "--for", "idle", "--timeout", "50"]);
+    let (code, _, err) = lab.run(repository, &["wait", "a", "--for", "idle", "--timeout", "170"]);
     assert_eq!(code, 0, "{err}{}", lab.log());
     let id = lab.json(repository, &["ws", "env", "w"])["COOP_CLAUDE_SESSION_ID"].as_str().expect("one").to_owned();
     (path, id)

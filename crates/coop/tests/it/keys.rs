@@ -21,6 +21,13 @@ fn with_hooks(which: &Which) -> Agent {
     agent
 }
 
+/// A message is taken with one Enter. A real program that is slow may need a second, which is pressed only where the message still
+/// stands.
+fn taken(which: &Which, receipt: &Value) {
+    let most = if matches!(which, Which::Real(_)) { 2 } else { 1 };
+    assert!((1..=most).contains(&receipt["attempts"].as_u64().unwrap_or_default()), "{receipt}");
+}
+
 /// Sends a command and sees it taken, with one Enter.
 fn command(agent: &mut Agent, text: &str) -> Value {
     let receipt = agent.nudge(text);
@@ -85,10 +92,11 @@ fn a_conversation_is_made_shorter_and_cleared_by_messages() {
                 let later = json!({ "message": message, "when": "idle", "wait": true });
                 let (status, receipt) = agent.post("/api/v1/agent/nudge", &later);
                 assert_eq!(
-                    (status, &receipt["delivered"], &receipt["reason"], &receipt["attempts"]),
-                    (200, &json!(true), &Value::Null, &json!(1)),
+                    (status, &receipt["delivered"], &receipt["reason"]),
+                    (200, &json!(true), &Value::Null),
                     "{message}: {receipt}"
                 );
+                taken(which, &receipt);
             }
             agent.event("another conversation", |body| body["what"] == "session" && body["id"] != session);
             agent.written_down("after it");
@@ -106,7 +114,7 @@ fn what_is_sent_is_data_whatever_it_begins_with() {
             ["!touch ran.txt", "  !touch ran.txt", "#remember", "look at @no", "/usr/bin is a path", " /clear"]
         {
             let receipt = agent.nudge(message);
-            assert_eq!(receipt["attempts"], 1, "{message}: {receipt}");
+            taken(which, &receipt);
             let turn = agent.event("its turn", |body| body["kind"] == "turn" && body["what"] == "began");
             assert_eq!(turn["prompt"].as_str().map(str::trim), Some(message.trim()));
             agent.state("idle");
@@ -185,7 +193,7 @@ fn without_hooks_short_turns_are_confirmed() {
         let mut agent = without_hooks(which, &[]);
         for turn in 1..=6 {
             let receipt = agent.nudge(&format!("turn {turn} [[text:ok]]"));
-            assert_eq!(receipt["attempts"], 1, "{receipt}");
+            taken(which, &receipt);
             agent.state("idle");
         }
     });

@@ -105,7 +105,7 @@ impl World {
             }
             (Doing::Idle, _) => {
                 self.lab.json(at, &["send", &agent.id, "[[ask]]"]);
-                let (code, _, err) = self.lab.run(at, &["wait", &agent.id, "--for", "ask", "--timeout", "50"]);
+                let (code, _, err) = self.lab.run(at, &["wait", &agent.id, "--for", "ask", "--timeout", "170"]);
                 assert_eq!(code, 0, "{err}");
                 agent.doing = Doing::Asking;
             }
@@ -116,7 +116,7 @@ impl World {
             (Doing::Asking, _) => {
                 self.lab.json(at, &["respond", &agent.id, "1"]);
                 // Who asks counts as idle too, so the status does not tell when it is.
-                let (code, _, err) = self.lab.run(at, &["wait", &agent.id, "--for", "idle", "--timeout", "50"]);
+                let (code, _, err) = self.lab.run(at, &["wait", &agent.id, "--for", "idle", "--timeout", "170"]);
                 assert_eq!(code, 0, "{err}");
                 agent.doing = Doing::Idle;
             }

@@ -80,7 +80,7 @@ fn a_server_that_is_killed_comes_back_on_its_port_and_the_status_is_right() {
         lab.json(&repository, &spawn);
         agent_type(&mut told, "idle");
         let idle = |turns: u64| {
-            let (code, _, err) = lab.run(&repository, &["wait", "open", "--for", "idle", "--timeout", "50"]);
+            let (code, _, err) = lab.run(&repository, &["wait", "open", "--for", "idle", "--timeout", "170"]);
             assert_eq!(code, 0, "{err}{}", lab.log());
             let shown = lab.json(&repository, &["show", "open"]);
             assert_eq!((&shown["turn"], &shown["phase"]), (&json!(turns), &json!("idle")), "{shown:#}");
@@ -126,7 +126,7 @@ fn fifty_that_want_a_server_at_once_get_one() {
     lab.json(&repository, &["ws", "create", "w"]);
     lab.json(&repository, &["ws", "spawn", "w", "open", "--file", "open.toml", "--prompt", "hello [[text:one]]"]);
     let idle = || {
-        let (code, _, err) = lab.run(&repository, &["wait", "open", "--for", "idle", "--timeout", "50"]);
+        let (code, _, err) = lab.run(&repository, &["wait", "open", "--for", "idle", "--timeout", "170"]);
         assert_eq!(code, 0, "{err}{}", lab.log());
     };
     idle();

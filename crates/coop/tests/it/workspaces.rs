@@ -437,7 +437,7 @@ fn a_hundred_workspaces_leave_nothing() {
                     let name = format!("w/{worker}-{number}");
                     let made = lab.json(repository, &["ws", "create", &name, "--agent", "fixer"]);
                     let agent = made["agentId"].as_str().expect("an agent");
-                    let (code, _, err) = lab.run(repository, &["wait", agent, "--for", "idle", "--timeout", "50"]);
+                    let (code, _, err) = lab.run(repository, &["wait", agent, "--for", "idle", "--timeout", "170"]);
                     assert_eq!(code, 0, "{err}{}", lab.log());
                     let deleted = lab.json(repository, &["ws", "rm", &name]);
                     assert_eq!(deleted, json!({ "wasThere": true, "branchDeleted": true }));

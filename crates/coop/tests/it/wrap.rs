@@ -97,7 +97,7 @@ fn a_persons_own_claude_goes_on_with_the_conversation_and_no_prompt_is_sent_agai
     let expected = Noted { folder: path.clone(), config: String::new(), password: String::new(), words: bare };
     assert_eq!(noted, [expected]);
     lab.json(&repository, &["ws", "spawn", "w", "fixer", "--id", "a", "--prompt", "the very first prompt"]);
-    assert_eq!(lab.run(&repository, &["wait", "a", "--for", "idle", "--timeout", "50"]).0, 0, "{}", lab.log());
+    assert_eq!(lab.run(&repository, &["wait", "a", "--for", "idle", "--timeout", "170"]).0, 0, "{}", lab.log());
     let known = sessions(&lab, &path);
     let id = known["sessions"][0]["sessionId"].as_str().expect("a conversation").to_owned();
     let expected = json!({ "agentId": "a", "driver": "claude", "sessionId": id, "isRunning": true, "port": null });
@@ -155,7 +155,7 @@ fn the_first_prompt_of_an_agent_that_dies_at_its_start_is_sent_by_nobody() {
     let made = lab.json(&repository, &["ws", "create", "w"]);
     let here = PathBuf::from(made["path"].as_str().expect("a path"));
     lab.run(&repository, &["ws", "spawn", "w", "dies", "--file", "dies.toml"]);
-    let (code, _, err) = lab.run(&repository, &["wait", "dies", "--for", "exit", "--timeout", "50"]);
+    let (code, _, err) = lab.run(&repository, &["wait", "dies", "--for", "exit", "--timeout", "170"]);
     assert_eq!(code, 0, "{err}{}", lab.log());
     let by_coop = stand_ins.noted();
     assert_eq!(by_coop.len(), 1, "{by_coop:?}");

@@ -20,7 +20,7 @@ fn workspace(lab: &Lab, repository: &Path) -> (PathBuf, String) {
     fs::write(repository.join("open.toml"), text).expect("written");
     let made = lab.json(repository, &["ws", "create", "w"]);
     lab.json(repository, &["ws", "spawn", "w", "open", "--file", "open.toml", "--prompt", "hello [[text:one]]"]);
-    let (code, _, err) = lab.run(repository, &["wait", "open", "--for", "idle", "--timeout", "50"]);
+    let (code, _, err) = lab.run(repository, &["wait", "open", "--for", "idle", "--timeout", "170"]);
     assert_eq!(code, 0, "{err}{}", lab.log());
     let id = lab.json(repository, &["ws", "env", "w"])["COOP_OPENCODE_SESSION_ID"].as_str().expect("one").to_owned();
     (PathBuf::from(made["path"].as_str().expect("a path")), id)

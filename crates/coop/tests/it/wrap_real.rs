@@ -48,7 +48,7 @@ impl Place {
         lab.open(&repository);
         let made = lab.json(&repository, &["ws", "create", "w"]);
         lab.json(&repository, &["ws", "spawn", "w", "boss", "--prompt", FIRST]);
-        let wait = || lab.run(&repository, &["wait", "boss", "--for", "idle", "--timeout", "50"]);
+        let wait = || lab.run(&repository, &["wait", "boss", "--for", "idle", "--timeout", "170"]);
         // Twice: some take their time to start.
         let (code, _, err) = Some(wait()).filter(|(code, ..)| *code == 0).unwrap_or_else(wait);
         assert_eq!(code, 0, "{err}{}\n{}", lab.run(&repository, &["screen", "boss"]).1, lab.log());

@@ -149,7 +149,7 @@ begin
 # A fifo of which nobody reads any more; what is printed after ready goes nowhere.
 "$COOP_BIN" spawn --agent claude --isolate --env HOME=$PWD --env XDG_STATE_HOME=$PWD --env XDG_RUNTIME_DIR=$PWD \
   --env COOP_SIM_SCENARIO=plain --prompt '[[text:hello]]' -- "$COOP_BIN" sim claude
-"$COOP_BIN" wait claude --for idle --timeout 50
+"$COOP_BIN" wait claude --for idle --timeout 170
 dd if=/dev/zero of=disk/filler bs=4096 2>/dev/null || true
 # It answers as long as it can write down; then it ends.
 n=0
@@ -161,7 +161,7 @@ code=0; wait $daemon || code=$?
 echo "ended with $code"
 rm disk/filler
 begin
-"$COOP_BIN" wait claude --for idle --timeout 50
+"$COOP_BIN" wait claude --for idle --timeout 170
 "$COOP_BIN" db check
 "$COOP_BIN" events --after 0 >entries & follower=$!
 "$COOP_BIN" kill claude

@@ -180,9 +180,14 @@ impl Lab {
     /// Opens the fleet's WebSocket and reads what comes over it.
     pub(crate) fn watch(&self, path: &str) -> impl Iterator<Item = Value> + use<> {
         let (mut socket, _) = client(format!("ws://localhost{path}"), self.connect()).expect("it is served");
-        std::iter::from_fn(move || match socket.read().ok()? {
-            Message::Text(text) => Some(serde_json::from_str(&text).expect("JSON")),
-            other => panic!("{other:?}"),
+        std::iter::from_fn(move || {
+            loop {
+                match socket.read().ok()? {
+                    Message::Text(text) => return Some(serde_json::from_str(&text).expect("JSON")),
+                    Message::Ping(_) => {}
+                    other => panic!("{other:?}"),
+                }
+            }
         })
     }
 

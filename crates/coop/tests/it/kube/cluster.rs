@@ -143,7 +143,8 @@ fn ten_agents_on_two_nodes_outlive_what_is_broken() {
     told("the operator that led was killed; the other leads, and knows what happened meanwhile");
 
     lab.cluster(&["restart-apiserver"]);
-    lab.sidecar("sim0", "agent/nudge", Some(&json!({ "message": "After the restart. [[hang]]" })));
+    let receipt = lab.sidecar("sim0", "agent/nudge", Some(&json!({ "message": "After the restart. [[hang]]" })));
+    assert_eq!(receipt["delivered"], true, "{receipt}");
     lab.until("sim0", "state", "working");
     told("the API server was killed and started again");
 
@@ -151,7 +152,7 @@ fn ten_agents_on_two_nodes_outlive_what_is_broken() {
     let pid = lab.sidecars("sim1");
     assert_eq!(pid.len(), 1);
     kill(pid[0]);
-    lab.until("sim1", "starts", "2");
+    lab.until("sim1", "starts", &after(&before));
     lab.until("sim1", "state", "idle");
     went_on(&lab, "sim1", &before);
     told("a sidecar was killed, and its conversation goes on");
@@ -172,11 +173,15 @@ fn ten_agents_on_two_nodes_outlive_what_is_broken() {
     told("the agents were deleted, and their volumes are there");
 }
 
+/// Returns how many starts an agent has when it has been started once more.
+fn after(before: &Value) -> String {
+    (before["starts"].as_u64().expect("a number") + 1).to_string()
+}
+
 fn answer(lab: &Lab, agent: &str) {
     let asks = lab.sidecar(agent, "agent/asks", None);
-    let status = lab.status(agent);
-    assert_eq!(status["ask"]["id"], asks["asks"][0]["id"], "{status}");
-    assert_eq!(status["ask"]["preview"], "touch written");
+    lab.until(agent, "ask.id", asks["asks"][0]["id"].as_str().expect("an ask"));
+    lab.until(agent, "ask.preview", "touch written");
     let reply = lab.sidecar(agent, "agent/respond", Some(&json!({ "ask": asks["asks"][0]["id"], "accept": true })));
     assert_eq!(reply["delivered"], true, "{reply}");
 }
@@ -201,6 +206,7 @@ fn went_on(lab: &Lab, agent: &str, before: &Value) {
 
 /// Two operators run. One leads; when it dies, what happens meanwhile is told by the other.
 fn another_operator(lab: &Lab) {
+    lab.until("sim8", "state", "prompt");
     let first = lab.leader();
     lab.kill_operator(&first);
     answer(lab, "sim8");
@@ -219,7 +225,7 @@ fn drained(lab: &Lab, agent: &str) {
     let node = before["node"].as_str().expect("a node");
     let which = format!("--pod-selector=coop.dev/agent={agent}");
     lab.kubectl(&["drain", node, &which, "--delete-emptydir-data", &limit()]);
-    lab.until(agent, "starts", "2");
+    lab.until(agent, "starts", &after(&before));
     lab.until(agent, "state", "idle");
     assert_ne!(lab.status(agent)["node"], before["node"]);
     went_on(lab, agent, &before);
@@ -244,8 +250,7 @@ fn node_loss(lab: &Lab, names: &[String]) {
     }
     lab.kubectl(&["taint", "node", node, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"]);
     for &number in &lost {
-        let starts = before[number]["starts"].as_u64().expect("a number") + 1;
-        lab.until(&names[number], "starts", &starts.to_string());
+        lab.until(&names[number], "starts", &after(&before[number]));
         lab.until(&names[number], "node", "127.0.0.3");
         // A turn that was cut off is not begun again by itself.
         lab.until(&names[number], "state", "idle");

@@ -101,8 +101,11 @@ impl<'a> Fleet<'a> {
             let ends = lab.json(&["get", "endpoints", "coop-fleet"])["subsets"][0].clone();
             Some(format!("{}:{}", ends["addresses"][0]["ip"].as_str()?, ends["ports"][0]["port"]))
         };
-        lab.until_so("somebody answers for the Service", || answers().is_some());
-        Self { lab, address: answers().expect("it was there") }
+        let address = RefCell::new(String::new());
+        lab.until_so("somebody answers for the Service", || {
+            answers().inspect(|found| address.borrow_mut().clone_from(found)).is_some()
+        });
+        Self { lab, address: address.into_inner() }
     }
 
     /// Returns what is there; nothing if nobody answers just now.

@@ -11,6 +11,10 @@ use serde_json::{Value, json};
 
 use super::ROOT;
 
+/// What kubectl says of an API server that has too much to do, or is not there for a moment.
+const AWAY: [&str; 6] =
+    ["connection refused", "handshake timeout", "etcdserver", "unexpected EOF", "i/o timeout", "was refused"];
+
 /// A pod with its containers is there in seconds; ten at once on a slow machine take longer.
 pub(super) const LIMIT: Duration = Duration::from_secs(180);
 pub(super) const NAMESPACE: &str = "coop";
@@ -33,7 +37,9 @@ impl Lab {
         let set = |name: &str| std::env::var_os(name).map(PathBuf::from).unwrap_or_else(|| panic!("{name} is set"));
         let lab = Self { script, root: set("COOP_K8S_ROOT"), kubectl: set("COOP_K8S_KUBECTL") };
         lab.kubectl(&["apply", "-k", &format!("{ROOT}/deploy/kubernetes")]);
-        lab.kubectl(&["wait", "--for=condition=Established", "crd/agents.coop.dev", &limit()]);
+        // Right after it was applied it may have no conditions at all, and then kubectl does not wait.
+        let established = ["wait", "--for=condition=Established", "crd/agents.coop.dev", &limit()];
+        lab.until_so("Agents are known", || lab.try_kubectl(&established).0 == 0);
         lab.kubectl(&["rollout", "status", "-n", NAMESPACE, "deployment/coop-operator", &limit()]);
         Some(lab)
     }
@@ -53,10 +59,20 @@ impl Lab {
         command
     }
 
+    /// Runs kubectl, also if the API server has too much to do for it at first.
     pub(super) fn kubectl(&self, words: &[&str]) -> String {
-        let (code, out, err) = self.try_kubectl(words);
-        assert_eq!(code, 0, "kubectl {words:?}: {out}{err}");
-        out
+        let end = Instant::now() + LIMIT;
+        let mut was_away = false;
+        loop {
+            let (code, out, err) = self.try_kubectl(words);
+            // What was done and not answered need not be done again.
+            if code == 0 || was_away && err.contains("AlreadyExists") {
+                return out;
+            }
+            was_away = AWAY.iter().any(|sign| err.contains(sign));
+            assert!(was_away && Instant::now() < end, "kubectl {words:?}: {code} {out}{err}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
     }
 
     pub(super) fn try_kubectl(&self, words: &[&str]) -> (i32, String, String) {
@@ -123,6 +139,7 @@ impl Lab {
             is_operator
                 && variables.any(|one| one.strip_prefix("HOSTNAME=").is_some_and(|name| leader.starts_with(name)))
         };
+        self.until_so("it runs", || !processes(is_it).is_empty());
         let found = processes(is_it);
         assert_eq!(found.len(), 1, "{leader} runs once: {found:?}");
         kill(found[0]);
@@ -188,7 +205,7 @@ impl Lab {
     /// Asks somebody's API, and returns the status of the answer and the answer: 0 and why, if nobody answers.
     pub(super) fn ask(&self, method: &str, url: &str, headers: &[String], body: Option<&Value>) -> (u16, Value) {
         let mut command = Command::new("curl");
-        command.args(["-sS", "-m", "120", "-X", method, "-w", "\n%{http_code}", url]);
+        command.args(["-sS", "-m", "330", "-X", method, "-w", "\n%{http_code}", url]);
         command.args(headers.iter().flat_map(|header| ["-H", header]));
         if let Some(body) = body {
             command.args(["-d", &body.to_string()]);
