@@ -69,7 +69,7 @@ fn the_dialog_of_an_ask_whose_hook_died_is_an_ask() {
         let much_later = after(&now, Duration::from_secs(3600));
         assert_eq!(asks_told(&agent.hook_gone(&id, &much_later)), ["withdrawn"]);
         assert_eq!(asks_told(&agent.tick(&dialog, &much_later)), [""; 0], "its dialog may be about to go");
-        let opened = agent.tick(&dialog, &after(&much_later, Duration::from_secs(4)));
+        let opened = agent.tick(&dialog, &after(&much_later, Duration::from_secs(6)));
         assert_eq!(asks_told(&opened), ["opened"]);
         assert_eq!(agent.asks()[0].channel, coop_api::AskChannel::Keys);
     }
@@ -81,7 +81,7 @@ fn an_ask_that_a_late_hook_tells_takes_the_place_of_its_dialog() {
     let (mut agent, now) = working();
     let dialog = screen(PERMISSION);
     agent.look(&dialog, &now);
-    let late = after(&now, Duration::from_secs(4));
+    let late = after(&now, Duration::from_secs(6));
     assert_eq!(asks_told(&agent.tick(&dialog, &late)), ["opened"]);
     let (effects, _waits) = held(&mut agent, "PermissionRequest", bash(), &late);
     assert_eq!(asks_told(&effects), ["opened", "withdrawn"]);
@@ -137,8 +137,8 @@ fn what_cannot_be_read_is_an_ask_without_options() {
         agent.look(&strange, &now);
         assert_eq!(asks_told(&status(&mut agent, "waiting", Some("permission prompt"), &now)), [""; 0]);
         let changed = screen(&format!("{RULE}\n  A new kind of dialog\n\n  [ Allow ]   < Deny >"));
-        agent.look(&changed, &after(&now, Duration::from_millis(2900)));
-        let opened = agent.tick(&changed, &after(&now, Duration::from_millis(3100)));
+        agent.look(&changed, &after(&now, Duration::from_millis(4900)));
+        let opened = agent.tick(&changed, &after(&now, Duration::from_millis(5100)));
         assert_eq!(asks_told(&opened), ["opened"]);
         let ask = agent.asks().remove(0);
         assert_eq!(
