@@ -195,7 +195,8 @@ pub(crate) struct Serve {
     /// JSON with the agent's settings, stop gate and start text, or TOML with patterns of its screen; one of each may be given
     #[arg(long, env = "COOP_AGENT_CONFIG", value_name = "PATH")]
     pub(crate) agent_config: Vec<PathBuf>,
-    /// JSON with a brief, as a shim takes it: the agent is run and set up as a shim would. What it is told is left to who steers it
+    /// JSON with a brief, as a shim takes it: the agent is run and set up as a shim would. What it is told is left to who steers it.
+    /// Needs an --agent that is not `auto`
     #[arg(long, env = "COOP_BRIEF", value_name = "PATH", conflicts_with_all = ["runtime", "attach"])]
     pub(crate) brief: Option<PathBuf>,
     /// How long an agent without structured signals must be quiet to count as idle
