@@ -188,7 +188,7 @@ pub(crate) struct Serve {
     #[arg(long, env = "COOP_RUNTIME", value_name = "RUNTIME")]
     pub(crate) runtime: Option<RuntimeChoice>,
     /// Give the agent a configuration of its own, set up without dialogs, instead of the user's. An agent for which coop cannot do
-    /// that is refused, or with `--isolate=if-possible` run without
+    /// that is refused, or with `--isolate=if-possible` run without, which is said on standard error
     #[arg(long, env = "COOP_ISOLATE", value_name = "WHEN", num_args = 0..=1, require_equals = true,
           default_value = "never", default_missing_value = "always")]
     pub(crate) isolate: Isolate,

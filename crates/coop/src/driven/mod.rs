@@ -6,6 +6,7 @@ pub(crate) mod minute;
 mod prepare;
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::{env, fs};
@@ -93,7 +94,12 @@ pub(crate) fn agent(
                 "--isolate and an --agent-config with settings, stop or start are for agents that coop knows; see --agent"
             )
         }
-        None => return Ok(None),
+        None => {
+            if options.isolate == Isolate::IfPossible {
+                not_isolated("a program that coop does not know");
+            }
+            return Ok(None);
+        }
     };
     if options.attach.is_some() && (options.isolate == Isolate::Always || config.says_how()) {
         bail!(
@@ -142,6 +148,19 @@ pub(crate) fn agent(
         guard: Some(guard()?),
     };
     Ok(Some((agent, folder)))
+}
+
+/// Says that an agent that should be isolated if possible is not: in the log, and if there is none for that, without it.
+fn not_isolated(who: &str) {
+    let said = format!(
+        "--isolate=if-possible: not isolated: {who} cannot be given a configuration of its own, and has the user's"
+    );
+    if tracing::enabled!(tracing::Level::WARN) {
+        tracing::warn!("{said}");
+    } else {
+        // There may be nobody to tell.
+        let _ = writeln!(io::stderr(), "coop: {said}");
+    }
 }
 
 /// Returns the server of the fleet's own tools. What it is started with has no secret in it: that is in the file.
@@ -193,6 +212,12 @@ fn launch(
     };
     if is_isolated {
         launch.isolated = Some(files::isolated(&launch.home, known, &cwd)?);
+    } else if options.isolate == Isolate::IfPossible {
+        match options.attach {
+            Some(_) => not_isolated("what coop has not started"),
+            None if known.name == UNKNOWN.name => not_isolated("a program that coop does not know"),
+            None => not_isolated(&format!("{} run as {}", known.name, launch.runtime.as_str())),
+        }
     }
     for path in (known.reads)(&launch) {
         match fs::read_to_string(&path) {
