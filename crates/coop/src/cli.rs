@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, Resettable};
@@ -205,8 +205,9 @@ pub(crate) struct Serve {
     /// Go on with an earlier conversation of the agent's, by its session id
     #[arg(long, env = "COOP_RESUME", value_name = "ID", conflicts_with = "attach")]
     pub(crate) resume: Option<String>,
-    /// Keep the conversation's id in this file, and go on with it at the next start; there is one sidecar for a file at a time
-    #[arg(long, env = "COOP_SESSION_FILE", value_name = "PATH", conflicts_with = "attach")]
+    /// Keep the conversation's id in this file, and go on with it at the next start; there is one sidecar for a file at a time. Its
+    /// folder must exist. Delete the file to begin a new conversation
+    #[arg(long, env = "COOP_SESSION_FILE", value_name = "PATH", conflicts_with_all = ["attach", "resume"])]
     pub(crate) session_file: Option<PathBuf>,
     /// Who steers the agent, if only they may.
     #[arg(skip)]
@@ -291,6 +292,11 @@ impl Serve {
             files: self.acp_allow.contains(&AcpService::Fs),
             terminals: self.acp_allow.contains(&AcpService::Terminal),
         }
+    }
+
+    /// Returns the file that names the conversation that the agent goes on with, and the conversation.
+    pub(crate) fn resumed_by_file(&self) -> Option<(&Path, &str)> {
+        self.session_file.as_deref().zip(self.resume.as_deref())
     }
 }
 
