@@ -397,6 +397,25 @@ mod tests {
         assert_eq!(pod["spec"]["volumes"][3]["secret"]["secretName"], "agent-fixer-1");
     }
 
+    /// A sidecar makes no folder for its session file; and every pod has one, since its lock lets no second sidecar run.
+    #[test]
+    fn the_folder_of_the_session_file_is_made_before() {
+        for driver in ["claude", "unknown", "auto"] {
+            let mut agent = agent();
+            agent.spec.driver = driver.to_owned();
+            let pod = pod(&agent, &images());
+            let after = |args: &Value, name: &str| -> Vec<String> {
+                let args: Vec<_> = args.as_array().expect("some").iter().filter_map(Value::as_str).collect();
+                args.windows(2).filter(|two| two[0] == name).map(|two| two[1].to_owned()).collect()
+            };
+            let file = after(&pod["spec"]["containers"][0]["args"], "--session-file");
+            let [file] = file.as_slice() else { panic!("{driver}: {file:?}") };
+            let (folder, _) = file.rsplit_once('/').expect("a folder");
+            let made = after(&pod["spec"]["initContainers"][0]["args"], "--folder");
+            assert!(made.iter().any(|made| made.starts_with(&format!("{folder}/"))), "{driver}: {file} {made:?}");
+        }
+    }
+
     /// The file is made of an annotation by the kubelet, so that the operator needs no right to change anything for it.
     #[test]
     fn a_brief_comes_as_a_file_and_another_brief_is_another_pod() {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, Resettable};
@@ -188,14 +188,15 @@ pub(crate) struct Serve {
     #[arg(long, env = "COOP_RUNTIME", value_name = "RUNTIME")]
     pub(crate) runtime: Option<RuntimeChoice>,
     /// Give the agent a configuration of its own, set up without dialogs, instead of the user's. An agent for which coop cannot do
-    /// that is refused, or with `--isolate=if-possible` run without
+    /// that is refused, or with `--isolate=if-possible` run without, which is said on standard error
     #[arg(long, env = "COOP_ISOLATE", value_name = "WHEN", num_args = 0..=1, require_equals = true,
           default_value = "never", default_missing_value = "always")]
     pub(crate) isolate: Isolate,
     /// JSON with the agent's settings, stop gate and start text, or TOML with patterns of its screen; one of each may be given
     #[arg(long, env = "COOP_AGENT_CONFIG", value_name = "PATH")]
     pub(crate) agent_config: Vec<PathBuf>,
-    /// JSON with a brief, as a shim takes it: the agent is run and set up as a shim would. What it is told is left to who steers it
+    /// JSON with a brief, as a shim takes it: the agent is run and set up as a shim would. What it is told is left to who steers it.
+    /// Needs an --agent that is not `auto`
     #[arg(long, env = "COOP_BRIEF", value_name = "PATH", conflicts_with_all = ["runtime", "attach"])]
     pub(crate) brief: Option<PathBuf>,
     /// How long an agent without structured signals must be quiet to count as idle
@@ -204,8 +205,9 @@ pub(crate) struct Serve {
     /// Go on with an earlier conversation of the agent's, by its session id
     #[arg(long, env = "COOP_RESUME", value_name = "ID", conflicts_with = "attach")]
     pub(crate) resume: Option<String>,
-    /// Keep the conversation's id in this file, and go on with it at the next start; there is one sidecar for a file at a time
-    #[arg(long, env = "COOP_SESSION_FILE", value_name = "PATH", conflicts_with = "attach")]
+    /// Keep the conversation's id in this file, and go on with it at the next start; there is one sidecar for a file at a time. Its
+    /// folder must exist. Delete the file to begin a new conversation
+    #[arg(long, env = "COOP_SESSION_FILE", value_name = "PATH", conflicts_with_all = ["attach", "resume"])]
     pub(crate) session_file: Option<PathBuf>,
     /// Who steers the agent, if only they may.
     #[arg(skip)]
@@ -290,6 +292,11 @@ impl Serve {
             files: self.acp_allow.contains(&AcpService::Fs),
             terminals: self.acp_allow.contains(&AcpService::Terminal),
         }
+    }
+
+    /// Returns the file that names the conversation that the agent goes on with, and the conversation.
+    pub(crate) fn resumed_by_file(&self) -> Option<(&Path, &str)> {
+        self.session_file.as_deref().zip(self.resume.as_deref())
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use coop_api::{AgentId, Agents, EventBody, Lifecycle, Reply, Request, Seq, Size};
+use coop_api::{AgentId, Agents, Event, EventBody, Lifecycle, Reply, Request, Seq, Size, Turn};
 use coop_server::{Config, Links, Recorded, Server};
 use coop_session::{Handle, OpenRecording, Options, Recorder, Recording, StartError};
 use coop_term::{Command, Exit, SpawnError};
@@ -22,7 +22,7 @@ use crate::config::AgentConfig;
 use crate::driven::{self, minute};
 use crate::leftovers::Folder;
 use crate::listen::{self, SocketFile};
-use crate::session_file::SessionFile;
+use crate::session_file::{Resumed, SessionFile, not_kept};
 use crate::shield;
 use crate::shim::brief;
 
@@ -74,11 +74,21 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     };
     shield::raise();
     tokio::spawn(shield::reap_adopted());
-    let Running { handle, done, server, agent, lines, recorder, _folder, _socket } =
+    let Running { handle, done, server, agent, lines, recorder, resumes, _folder, _socket } =
         start(&options, config, size).await?;
-    if let Some(file) = session_file {
-        tokio::spawn(file.keep(handle.clone()));
-    }
+    let resumed = || {
+        let lingers = options.linger != Linger::For(Duration::ZERO);
+        let (path, session) = options.resumed_by_file()?;
+        Some(Resumed { path: path.to_owned(), session: session.to_owned(), lingers })
+    };
+    // As long as this lives there is no other sidecar for the file.
+    let _kept = match session_file {
+        Some(file) if resumes => {
+            tokio::spawn(file.keep(handle.clone(), resumed()));
+            None
+        }
+        other => other,
+    };
     match announce(agent, &lines) {
         // Whoever wanted to know is gone. The agent is not theirs alone.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
@@ -88,6 +98,7 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     let exit = until_done(&handle, done, &mut signals, options.linger).await;
     let failed = exit.is_some_and(|exit| exit.code != Some(0)) && exited_itself(&handle).await;
     let last_lines = if failed { last_lines(&handle).await } else { Vec::new() };
+    let gone = if failed && !has_had_a_turn(&handle).await { resumed().filter(|one| !one.lingers) } else { None };
     if let Some(recorder) = recorder
         && tokio::time::timeout(FAREWELL, recorder.finish()).await.is_err()
     {
@@ -105,6 +116,9 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
             last_lines.join("\n")
         );
     }
+    if let Some(resumed) = gone {
+        let _ = writeln!(io::stderr(), "coop: {}", resumed.what_to_do());
+    }
     Ok(exit.map_or(1, |exit| exit.code.or(exit.signal.map(|signal| 128 + signal)).unwrap_or(1)))
 }
 
@@ -116,7 +130,7 @@ async fn make_ready(options: &mut Serve, config: &mut AgentConfig) -> anyhow::Re
     let session_file = match &options.session_file {
         Some(path) => {
             let (file, session) = SessionFile::open(path)?;
-            options.resume = options.resume.take().or(session);
+            options.resume = session;
             Some(file)
         }
         None => None,
@@ -138,6 +152,8 @@ pub(crate) struct Running {
     /// Where it can be reached.
     pub(crate) lines: Vec<String>,
     pub(crate) recorder: Option<Recorder>,
+    /// Whether coop can go on with its conversations.
+    pub(crate) resumes: bool,
     pub(crate) _folder: Option<Folder>,
     pub(crate) _socket: SocketFile,
 }
@@ -147,7 +163,12 @@ pub(crate) async fn start(options: &Serve, config: AgentConfig, size: Size) -> a
     let bound = listen::bind(options).await?;
     let (command, queries) = command(options, &bound.socket.path)?;
     let chosen = driven::choose(options, &command)?;
-    let (driven, folder) = driven::agent(options, &chosen, config, &command)?.unzip();
+    let driven = driven::agent(options, &chosen, config, &command)?;
+    let resumes = driven.as_ref().is_some_and(|driven| driven.resumes);
+    let (driven, folder) = driven.map(|driven| (driven.agent, driven.folder)).unzip();
+    if let Some(path) = options.session_file.as_deref().filter(|_| !resumes) {
+        tracing::warn!("{}", not_kept(path));
+    }
     let session = Options {
         id: AgentId(format!("{}-{}", chosen.name, std::process::id())),
         agent: chosen.name.to_owned(),
@@ -191,6 +212,7 @@ pub(crate) async fn start(options: &Serve, config: AgentConfig, size: Size) -> a
         agent: chosen.name,
         lines: bound.lines,
         recorder,
+        resumes,
         _folder: folder,
         _socket: bound.socket,
     })
@@ -237,6 +259,13 @@ async fn exited_itself(handle: &Handle) -> bool {
     });
     // The newest two are the child's exit and the session's stop, in the order they came in.
     ends.take(2).last().unwrap_or(false)
+}
+
+/// Tells whether a turn has begun since the start.
+async fn has_had_a_turn(handle: &Handle) -> bool {
+    let Ok(Reply::Events(page)) = handle.call(handle.id(), Request::Events(Seq(0))).await else { return false };
+    let began = |event: &Event| matches!(event.body, EventBody::Turn(Turn::Began { .. }));
+    page.lagged.is_some() || page.events.iter().any(began)
 }
 
 /// Waits for the session's end, passing on what should bring it about: a signal, or the child's own exit.

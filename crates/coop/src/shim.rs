@@ -188,6 +188,7 @@ impl Sidecars {
             record: None,
             runtime: Some(runtime),
             brief: None,
+            session_file: None,
             resume: start.resume.clone(),
             ..cli.serve
         })

@@ -65,7 +65,7 @@ impl Lab {
 
 /// Stands for the shim's own, which is not known to this crate.
 fn read_brief(brief: &Value, driver: &str) -> Result<String, String> {
-    let description = brief["description"].as_str().ok_or("description is missing")?;
+    let description = brief["description"].as_str().ok_or("brief.description is missing")?;
     Ok(format!("{driver}: {description}"))
 }
 
@@ -153,8 +153,8 @@ async fn a_brief_is_told_once_it_makes_sense() {
         let status = lab.until("pending", 0).await;
         let conditions = status["conditions"].as_array().expect("some");
         let valid = conditions.iter().find(|one| one["type"] == "Valid").expect("it is told");
-        assert_eq!((&valid["status"], &valid["message"]), (&json!("False"), &json!("brief: description is missing")));
-        assert_eq!((&status["needs"], lab.pods()), (&json!("brief: description is missing"), 0));
+        assert_eq!((&valid["status"], &valid["message"]), (&json!("False"), &json!("brief.description is missing")));
+        assert_eq!((&status["needs"], lab.pods()), (&json!("brief.description is missing"), 0));
         lab.change(json!({ "brief": { "role": "coder", "description": "Fix it." } }));
         cluster.until(AGENT, |agent| agent["status"]["prompt"] == "Delivered").await;
         let status = lab.until("idle", 1).await;

@@ -253,7 +253,7 @@ fn what_makes_no_sense_is_not_begun() {
     let brief = || json!({ "agentId": "a1" }).as_object().cloned();
     type Change = fn(&mut Agent);
     let wrong: [(&str, Change); 7] = [
-        ("brief: role is missing", |_| {}),
+        ("brief.role is missing", |_| {}),
         ("it has a prompt and a brief, and only one of them can be what it is told first", |agent| {
             agent.spec.prompt = Some("Begin.".into());
         }),
@@ -279,7 +279,7 @@ fn what_makes_no_sense_is_not_begun() {
         agent.spec.brief = brief();
         let before = pod(&agent, "Running");
         change(&mut agent);
-        let read = Err("role is missing".to_owned());
+        let read = Err("brief.role is missing".to_owned());
         let nothing = Seen { brief: Some(&read), ..seen(None, NodeFate::Unassigned, None) };
         let plan = planned(&agent, &nothing);
         let condition = plan.status.conditions.iter().find(|one| one.kind == "Valid").expect("it is told");

@@ -31,6 +31,6 @@ pub(super) fn first_message<'a>(agent: &'a Agent, seen: &Seen<'a>) -> Result<Opt
     }
     match read {
         Ok(message) => Ok(Some(message)),
-        Err(wrong) => Err(format!("brief: {wrong}")),
+        Err(wrong) => Err(wrong.clone()),
     }
 }

@@ -11,6 +11,8 @@ use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use super::plain;
+
 /// The largest body: briefs carry snapshots of whole projects.
 pub(crate) const MAX_BODY: usize = 8 * 1024 * 1024;
 
@@ -28,7 +30,11 @@ pub(crate) struct Invalid {
 
 impl Invalid {
     pub(crate) fn at(path: &[&str], message: &str, input: Value) -> Self {
-        let at = path.iter().map(|part| Value::from(*part)).collect();
+        Self::there(path.iter().map(|part| Value::from(*part)).collect(), message, input)
+    }
+
+    /// The same, with numbers for places in lists.
+    pub(crate) fn there(at: Vec<Value>, message: &str, input: Value) -> Self {
         Self { kind: "value_error", at, message: message.to_owned(), input }
     }
 
@@ -36,27 +42,34 @@ impl Invalid {
     pub(crate) fn read<T: DeserializeOwned>(value: &Value) -> Result<T, Self> {
         serde_path_to_error::deserialize(value).map_err(|error| {
             let at: Vec<Value> = error.path().iter().filter_map(part).collect();
-            let message = error.inner().to_string();
-            let missing = message.strip_prefix("missing field `").and_then(|rest| rest.split_once('`'));
+            let said = error.inner().to_string();
+            let missing = said.strip_prefix("missing field `").and_then(|rest| rest.split_once('`'));
             match missing {
                 Some((field, _)) => {
                     let at = at.into_iter().chain([field.into()]).collect();
                     Self { kind: "missing", at, message: "Field required".to_owned(), input: Value::Null }
                 }
-                None => Self { kind: "value_error", input: found(value, &at), at, message },
+                None => {
+                    let found = found(value, &at);
+                    let message = plain::must_be(&said, &found);
+                    // What is large is not told again.
+                    let input = if found.is_array() || found.is_object() { Value::Null } else { found };
+                    Self::there(at, &message, input)
+                }
             }
         })
     }
 
-    /// Returns what is wrong and where, in one sentence.
-    pub(crate) fn sentence(&self) -> String {
-        let part = |part: &Value| part.as_str().map_or_else(|| part.to_string(), str::to_owned);
-        let at = self.at.iter().map(part).collect::<Vec<_>>().join(".");
-        match (self.kind, at.is_empty()) {
-            ("missing", _) => format!("{at} is missing"),
-            (_, true) => self.message.clone(),
-            (_, false) => format!("{at}: {}", self.message),
-        }
+    /// Returns what is wrong and where in something of this name, in one sentence.
+    pub(crate) fn sentence(&self, name: &str) -> String {
+        let part = |part: &Value| part.as_str().map_or_else(|| format!("[{part}]"), |key| format!(".{key}"));
+        let place = format!("{name}{}", self.at.iter().map(part).collect::<String>());
+        if self.kind == "missing" { format!("{place} is missing") } else { format!("{place}: {}", self.message) }
+    }
+
+    /// Returns the place of something that has to be there and is not.
+    pub(crate) fn missing(&self) -> Option<&[Value]> {
+        (self.kind == "missing").then_some(self.at.as_slice())
     }
 
     fn unread(error: &BytesRejection) -> Response {
@@ -81,14 +94,13 @@ fn part(segment: &serde_path_to_error::Segment) -> Option<Value> {
     }
 }
 
-/// Returns what is at a place, if that is small enough to be told.
-fn found(value: &Value, at: &[Value]) -> Value {
+/// Returns what is at a place.
+pub(crate) fn found(value: &Value, at: &[Value]) -> Value {
     let step = |value: &Value, part: &Value| match part {
         Value::String(key) => value.get(key).cloned(),
         other => value.get(usize::try_from(other.as_u64()?).ok()?).cloned(),
     };
-    let found = at.iter().try_fold(value.clone(), |value, part| step(&value, part)).unwrap_or(Value::Null);
-    if found.is_array() || found.is_object() { Value::Null } else { found }
+    at.iter().try_fold(value.clone(), |value, part| step(&value, part)).unwrap_or(Value::Null)
 }
 
 impl fmt::Display for Invalid {

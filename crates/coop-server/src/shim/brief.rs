@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::body::Invalid;
+use super::plain;
 use super::promise;
 use super::types::AgentBrief;
 
@@ -21,6 +22,16 @@ impl Brief {
         }
         promise::check(&typed)?;
         Ok(Self { raw, typed })
+    }
+
+    /// Refuses keys that nobody reads. Who speaks the protocol may have more of them than we know; in a file that a person
+    /// wrote one is misspelt, and what it should have forbidden would be allowed.
+    pub(crate) fn check_keys(&self) -> Result<(), Invalid> {
+        let read = serde_json::to_value(&self.typed).unwrap_or(Value::Null);
+        match plain::unread(&self.raw, &read) {
+            Some((at, why)) => Err(Invalid::there(at, &why, Value::Null)),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn raw(&self) -> &Value {

@@ -13,6 +13,7 @@ mod live;
 mod map;
 mod mock;
 mod names;
+mod plain;
 mod policy;
 mod promise;
 mod prompt;

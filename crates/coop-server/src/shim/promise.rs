@@ -16,28 +16,40 @@ pub(crate) fn check(brief: &AgentBrief) -> Result<(), Invalid> {
 /// An agent has what this machine has, and is not walled in.
 fn workspace(wanted: &WorkspaceRequirements) -> Result<(), Invalid> {
     if let Some(mount) = wanted.mounts.first() {
-        let why = "the agent works in the folder that the shim was started with; nothing is mounted";
+        let why = "the agent works in the folder that coop was started in, and nothing is mounted; leave them out";
         return Err(Invalid::at(&["workspaceRequirements", "mounts"], why, json!(mount.sandbox_path)));
     }
-    let cannot = |ability: &&Ability| match ability {
+    let cannot = |ability: &Ability| match ability {
         Ability::Terminal | Ability::Git | Ability::NetworkExternal => false,
         Ability::Browser | Ability::Docker | Ability::NetworkInternalOnly | Ability::Gpu => true,
     };
-    match wanted.capabilities.iter().find(cannot) {
-        Some(ability) => {
-            let why = "the shim cannot promise that; it gives no more and no less than the machine it runs on";
-            Err(Invalid::at(&["workspaceRequirements", "capabilities"], why, json!(ability)))
+    match wanted.capabilities.iter().enumerate().find(|(_, ability)| cannot(ability)) {
+        Some((at, ability)) => {
+            let (at, ability) =
+                (vec!["workspaceRequirements".into(), "capabilities".into(), at.into()], json!(ability));
+            let why = format!(
+                "{} cannot be promised: an agent has no more and no less than the machine it runs on; leave it out",
+                ability.as_str().unwrap_or_default()
+            );
+            Err(Invalid::there(at, &why, ability))
         }
         None => Ok(()),
     }
 }
 
 fn guardrails(policy: &GuardrailPolicy) -> Result<(), Invalid> {
-    let all = [&policy.input_guardrails, &policy.output_guardrails, &policy.tool_guardrails];
-    match all.into_iter().flatten().next() {
-        Some(guardrail) => {
-            let why = "a guardrail is words, and the shim has nobody who could judge by them";
-            Err(Invalid::at(&["guardrailPolicy"], why, json!(guardrail.name)))
+    let all = [
+        ("inputGuardrails", &policy.input_guardrails),
+        ("outputGuardrails", &policy.output_guardrails),
+        ("toolGuardrails", &policy.tool_guardrails),
+    ];
+    match all.into_iter().find_map(|(key, some)| some.first().map(|first| (key, first))) {
+        Some((key, guardrail)) => {
+            let why = format!(
+                "{:?} cannot be kept: a guardrail is words, and nobody here judges by them; leave it out",
+                guardrail.name
+            );
+            Err(Invalid::at(&["guardrailPolicy", key], &why, json!(guardrail.name)))
         }
         None => Ok(()),
     }
@@ -45,22 +57,22 @@ fn guardrails(policy: &GuardrailPolicy) -> Result<(), Invalid> {
 
 /// A server of tools has a name that every agent takes, and one way to it.
 fn mcp(at: usize, server: &McpServerConfig) -> Result<(), Invalid> {
-    let at = at.to_string();
-    let wrong = |key: &str, why: &str| Err(Invalid::at(&["mcpServers", &at, key], why, Value::Null));
+    let wrong =
+        |key: &str, why: &str| Err(Invalid::there(vec!["mcpServers".into(), at.into(), key.into()], why, Value::Null));
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if server.name.is_empty() || !server.name.bytes().all(is_plain) {
-        return wrong("name", "a name has letters, digits, - and _");
+        return wrong("name", "must have letters, digits, - and _, and nothing else");
     }
     if server.config.as_ref().is_some_and(|config| !config.is_empty()) {
-        return wrong("config", "agents have no place for it");
+        return wrong("config", "agents have no place for it; leave it out");
     }
     match (server.transport, &server.command, &server.url) {
-        (Some(Transport::Ws), ..) => wrong("transport", "no agent speaks MCP over WebSockets"),
+        (Some(Transport::Ws), ..) => wrong("transport", "no agent speaks MCP over WebSockets; use stdio, http or sse"),
         (None | Some(Transport::Stdio), Some(_), None)
         | (None | Some(Transport::Http | Transport::Sse), None, Some(_)) => Ok(()),
-        (_, Some(_), Some(_)) => wrong("url", "it is a program or has an address, not both"),
-        (Some(Transport::Stdio) | None, None, _) => wrong("command", "it is missing"),
-        (Some(Transport::Http | Transport::Sse), _, _) => wrong("url", "it is missing"),
+        (_, Some(_), Some(_)) => wrong("url", "a server has a command or a url, not both"),
+        (Some(Transport::Stdio) | None, None, _) => wrong("command", "a server that is run needs one"),
+        (Some(Transport::Http | Transport::Sse), _, _) => wrong("url", "a server over http or sse needs one"),
     }
 }
 

@@ -1,24 +1,36 @@
 //! What an agent can do of what is wanted of it, said before anything runs.
 
 use std::io;
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use coop_api::Capability;
-use coop_drivers::{Driver, Known, Launch};
+use coop_drivers::{Driver, Known, Launch, SetupError};
 use coop_session::{StartConfig, StopConfig, StopMode};
 use coop_term::Command;
 
 /// How long a program may take to say its version.
 const VERSION_WITHIN: Duration = Duration::from_secs(10);
 
-/// Refuses options of ours that an agent's driver would not heed.
-pub(super) fn heeded(driver: &dyn Driver, known: &Known, launch: &Launch) -> anyhow::Result<()> {
+/// Refuses options of ours that an agent's driver would not heed. The conversation to go on with may be one that a file names.
+pub(super) fn heeded(
+    driver: &dyn Driver,
+    known: &Known,
+    launch: &Launch,
+    by_file: Option<(&Path, &str)>,
+) -> anyhow::Result<()> {
     let heeds = driver.heeds();
     let (name, runtime) = (known.name, launch.runtime.as_str());
+    if let Some((file, conversation)) = by_file.filter(|_| !heeds.resume) {
+        let file = file.display();
+        bail!(
+            "{file} names the conversation {conversation}, and coop cannot go on with one for {name} run as {runtime}; delete {file} to begin without"
+        );
+    }
     if launch.resume.is_some() && !heeds.resume {
         bail!("--resume: coop cannot do that for {name} run as {runtime}; give {name} its own option for it");
     }
@@ -37,6 +49,17 @@ pub(super) fn heeded(driver: &dyn Driver, known: &Known, launch: &Launch) -> any
         bail!("coop has no way to hand servers of tools to {name} run as {runtime}");
     }
     Ok(())
+}
+
+/// Names the file in what a driver says of a conversation that is not named by `--resume` but by a file.
+pub(super) fn with_file(wrong: SetupError, by_file: Option<(&Path, &str)>) -> anyhow::Error {
+    match (wrong.0.strip_prefix("--resume: "), by_file) {
+        (Some(why), Some((file, conversation))) => {
+            let file = file.display();
+            anyhow!("--session-file {file} names the conversation {conversation}: {why}; leave one of them out")
+        }
+        _ => wrong.into(),
+    }
 }
 
 /// Refuses a gate that would hold nothing and a start text that nobody would be told.

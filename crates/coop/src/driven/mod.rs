@@ -6,6 +6,7 @@ pub(crate) mod minute;
 mod prepare;
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::{env, fs};
@@ -60,6 +61,12 @@ pub(crate) fn choose(options: &Serve, command: &Command) -> anyhow::Result<Chose
         }
     };
     let name = known.map_or("unknown", |(known, _)| known.name);
+    if let (None, Some((file, conversation))) = (known, options.resumed_by_file()) {
+        let file = file.display();
+        bail!(
+            "{file} names the conversation {conversation}, and coop does not know whose: give --agent, or delete {file} to begin without"
+        );
+    }
     if known.is_none() && (options.resume.is_some() || options.allowed().anything()) {
         bail!("--resume and --acp-allow are for agents that coop knows; see --agent");
     }
@@ -74,13 +81,21 @@ pub(crate) fn choose(options: &Serve, command: &Command) -> anyhow::Result<Chose
     Ok(Chosen { name, known })
 }
 
+/// How an agent that is known is run.
+pub(crate) struct Driven {
+    pub(crate) agent: AgentOptions,
+    pub(crate) folder: Folder,
+    /// Whether coop can go on with its conversations.
+    pub(crate) resumes: bool,
+}
+
 /// Returns how to run the agent, if it is one that is known.
 pub(crate) fn agent(
     options: &Serve,
     chosen: &Chosen,
     mut config: AgentConfig,
     command: &Command,
-) -> anyhow::Result<Option<(AgentOptions, Folder)>> {
+) -> anyhow::Result<Option<Driven>> {
     if chosen.known.is_none() {
         config.without_optional_gate();
     }
@@ -93,7 +108,12 @@ pub(crate) fn agent(
                 "--isolate and an --agent-config with settings, stop or start are for agents that coop knows; see --agent"
             )
         }
-        None => return Ok(None),
+        None => {
+            if options.isolate == Isolate::IfPossible {
+                not_isolated("a program that coop does not know");
+            }
+            return Ok(None);
+        }
     };
     if options.attach.is_some() && (options.isolate == Isolate::Always || config.says_how()) {
         bail!(
@@ -107,6 +127,7 @@ pub(crate) fn agent(
     };
     let mut launch = launch(options, known, program_at, command, config.settings.take(), folder.path())?;
     launch.mcp = std::mem::take(&mut config.mcp);
+    let mut resumes = false;
     if options.attach.is_none() {
         if known.asks_version {
             launch.version = check::version(command, &launch);
@@ -117,12 +138,13 @@ pub(crate) fn agent(
             launch.mcp.push(own_tools(&tools)?);
             driver = (known.new)(rules.clone(), &launch);
         }
-        check::heeded(driver.as_ref(), known, &launch)?;
+        check::heeded(driver.as_ref(), known, &launch, options.resumed_by_file())?;
+        resumes = driver.heeds().resume;
         if !driver.capabilities().contains(&Capability::StopGate) {
             config.without_optional_gate();
         }
         check::offered(driver.as_ref(), known, &launch, &config.stop, &config.start)?;
-        driver.setup(&launch)?;
+        driver.setup(&launch).map_err(|wrong| check::with_file(wrong, options.resumed_by_file()))?;
     }
     let command = command.clone();
     let session = config.session.take();
@@ -141,7 +163,20 @@ pub(crate) fn agent(
         start: config.start,
         guard: Some(guard()?),
     };
-    Ok(Some((agent, folder)))
+    Ok(Some(Driven { agent, folder, resumes }))
+}
+
+/// Says that an agent that should be isolated if possible is not: in the log, and if there is none for that, without it.
+fn not_isolated(who: &str) {
+    let said = format!(
+        "--isolate=if-possible: not isolated: {who} cannot be given a configuration of its own, and has the user's"
+    );
+    if tracing::enabled!(tracing::Level::WARN) {
+        tracing::warn!("{said}");
+    } else {
+        // There may be nobody to tell.
+        let _ = writeln!(io::stderr(), "coop: {said}");
+    }
 }
 
 /// Returns the server of the fleet's own tools. What it is started with has no secret in it: that is in the file.
@@ -193,6 +228,12 @@ fn launch(
     };
     if is_isolated {
         launch.isolated = Some(files::isolated(&launch.home, known, &cwd)?);
+    } else if options.isolate == Isolate::IfPossible {
+        match options.attach {
+            Some(_) => not_isolated("what coop has not started"),
+            None if known.name == UNKNOWN.name => not_isolated("a program that coop does not know"),
+            None => not_isolated(&format!("{} run as {}", known.name, launch.runtime.as_str())),
+        }
     }
     for path in (known.reads)(&launch) {
         match fs::read_to_string(&path) {

@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use clap::ValueEnum;
-use coop_drivers::merge;
+use coop_drivers::{Known, merge};
 use coop_server::shim::Briefed;
 use serde_json::Value;
 
@@ -14,18 +14,23 @@ use super::setup;
 use crate::cli::{RuntimeChoice, Serve, ShimAgent};
 use crate::config::AgentConfig;
 
+/// The agents that a brief can set up.
+const AGENTS: [&str; 6] = ["claude", "codex", "opencode", "gemini", "acp", "api"];
+
 /// Returns the first message of an agent with this driver, or in one sentence why the brief cannot be used.
 pub(crate) fn message(brief: &Value, driver: &str) -> Result<String, String> {
-    let (_, name, _) = agent(driver).map_err(|wrong| wrong.to_string())?;
+    let (_, name, _) = agent(driver).ok_or_else(|| {
+        format!("brief: it must be known which agent it sets up: set driver to {}, not {driver}", or("claude"))
+    })?;
     Briefed::read(brief.clone(), name).map(|briefed| briefed.message).map_err(|wrong| wrong.to_string())
 }
 
 /// Sets an agent up as the brief in a file says.
 pub(crate) fn apply(path: &Path, options: &mut Serve, config: &mut AgentConfig) -> anyhow::Result<()> {
+    let (agent, sdk, runtime) = agent(&options.agent).with_context(|| unsaid(options))?;
     let name = path.display();
     let text = fs::read_to_string(path).with_context(|| format!("cannot read --brief {name}"))?;
     let brief: Value = serde_json::from_str(&text).with_context(|| format!("--brief {name} is not JSON"))?;
-    let (agent, sdk, runtime) = agent(&options.agent)?;
     let start = Briefed::read(brief, sdk).with_context(|| format!("--brief {name} cannot be used"))?.start;
     if let Some(more) = setup::settings(agent, &start) {
         merge(config.settings.get_or_insert(Value::Null), &more);
@@ -36,12 +41,23 @@ pub(crate) fn apply(path: &Path, options: &mut Serve, config: &mut AgentConfig) 
     Ok(())
 }
 
-fn agent(driver: &str) -> anyhow::Result<(ShimAgent, &'static str, RuntimeChoice)> {
-    let agent = ShimAgent::from_str(driver, false).ok();
-    let found = agent.and_then(|agent| setup::way(agent).map(|(name, runtime)| (agent, name, runtime)));
-    found.ok_or_else(|| {
-        anyhow!("a brief is for claude, codex, opencode, gemini, acp and api, and the agent is {driver}")
-    })
+fn agent(driver: &str) -> Option<(ShimAgent, &'static str, RuntimeChoice)> {
+    let agent = ShimAgent::from_str(driver, false).ok()?;
+    setup::way(agent).map(|(name, runtime)| (agent, name, runtime))
+}
+
+/// Returns what to say if it is not said which agent the brief sets up. The one that the command looks like is named first.
+fn unsaid(options: &Serve) -> String {
+    let words: Vec<_> = options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let looks_like = Known::of_command(&words).map(|(known, _)| known.name).filter(|name| AGENTS.contains(name));
+    let (said, first) = (&options.agent, looks_like.unwrap_or("claude"));
+    format!("--brief must know which agent it sets up: give --agent {}, not {said}", or(first))
+}
+
+fn or(first: &str) -> String {
+    let others: Vec<_> = AGENTS.into_iter().filter(|&name| name != first).collect();
+    let (last, others) = others.split_last().unwrap_or((&"", &[]));
+    format!("{first} (or {} or {last})", others.join(", "))
 }
 
 #[cfg(test)]
@@ -91,10 +107,27 @@ mod tests {
     #[test]
     fn a_brief_is_for_agents_that_a_shim_can_run() {
         for driver in ["unknown", "auto"] {
-            assert!(applied(&["--agent", driver, "--", "x"]).is_err(), "{driver}");
-            assert!(message(&brief(), driver).is_err_and(|wrong| wrong.ends_with(driver)), "{driver}");
+            let wrong = applied(&["--agent", driver, "--", "x"]).map(|_| ()).expect_err("not said").to_string();
+            assert_eq!(
+                wrong,
+                format!(
+                    "--brief must know which agent it sets up: give --agent claude (or codex, opencode, gemini, acp or api), not {driver}"
+                )
+            );
+            assert_eq!(
+                message(&brief(), driver),
+                Err(format!(
+                    "brief: it must be known which agent it sets up: set driver to claude (or codex, opencode, gemini, acp or api), not {driver}"
+                ))
+            );
         }
+        let wrong = applied(&["--", "npx", "codex"]).map(|_| ()).expect_err("not said").to_string();
+        assert!(wrong.contains("give --agent codex (or claude, opencode,"), "{wrong}");
+        assert!(AGENTS.iter().all(|name| agent(name).is_some_and(|(_, sdk, _)| sdk == *name)));
+        assert!(
+            ShimAgent::value_variants().iter().filter(|&&agent| setup::way(agent).is_some()).count() == AGENTS.len()
+        );
         assert!(message(&brief(), "claude").is_ok_and(|message| message.contains("Fix it.")));
-        assert_eq!(message(&json!({}), "claude"), Err("agentId is missing".to_owned()));
+        assert_eq!(message(&json!({}), "claude"), Err("brief.agentId is missing".to_owned()));
     }
 }

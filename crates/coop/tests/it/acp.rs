@@ -561,17 +561,25 @@ fn options_that_an_agent_would_not_heed_are_refused() {
 }
 
 /// The bug this keeps away: a pod whose agent is `auto` is told to isolate whatever that turns out to be, and never starts.
+/// One that is not isolated says so, once.
 #[test]
 fn an_agent_is_isolated_if_that_is_possible() {
-    for (words, is_isolated) in [
-        (&["--", "cat"][..], false),
-        (&["--", COOP, "sim", "acp"], false),
-        (&["--runtime", "pipe", "--", COOP, "sim", "gemini"], false),
-        (&["--", COOP, "sim", "claude"], true),
+    for (words, not_isolated) in [
+        (&["--", "cat"][..], Some("a program that coop does not know")),
+        (&["--log-level", "off", "--", "cat"], Some("coop: --isolate=if-possible: not isolated: a program")),
+        (&["--", COOP, "sim", "acp"], Some("acp run as pipe")),
+        (&["--runtime", "pipe", "--", COOP, "sim", "gemini"], Some("gemini run as pipe")),
+        (&["--", COOP, "sim", "claude"], None),
     ] {
-        let sidecar = Sidecar::start(&[&["--isolate=if-possible"], words].concat());
+        let mut sidecar = Sidecar::start(&[&["--isolate=if-possible"], words].concat());
         let own = sidecar.home.path().join(".local/state/coop/isolated");
-        assert_eq!(own.exists(), is_isolated, "{words:?}");
+        assert_eq!(own.exists(), not_isolated.is_none(), "{words:?}");
+        sidecar.ask("POST", "/api/v1/shutdown", "");
+        let (_, log) = sidecar.wait();
+        let said: Vec<_> = log.lines().filter(|line| line.contains("not isolated")).collect();
+        assert_eq!(said.len(), usize::from(not_isolated.is_some()), "{words:?} {log}");
+        let who = not_isolated.unwrap_or_default();
+        assert!(said.iter().all(|line| line.contains(who) && line.contains("has the user's")), "{words:?} {log}");
     }
 }
 

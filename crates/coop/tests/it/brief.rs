@@ -88,7 +88,19 @@ fn a_brief_that_makes_no_sense_is_told_before_anything_runs() {
     let words = ["--agent", "claude", "--brief", path, "--", COOP, "sim", "claude"];
     let (code, _, said) = run(coop(home.path()).args(words));
     assert_eq!(code, 1, "{said}");
-    assert!(said.contains("cannot be used: role is missing"), "{said}");
+    assert!(said.contains("cannot be used: brief.role is missing"), "{said}");
     let (code, _, said) = run(coop(home.path()).args(["--brief", path, "--", "sh"]));
-    assert!(code == 1 && said.contains("a brief is for claude, codex"), "{said}");
+    assert!(
+        code == 1 && said.contains("give --agent claude (or codex, opencode, gemini, acp or api), not auto"),
+        "{said}"
+    );
+    write(&brief, &[]);
+    let mut misspelt: serde_json::Value = serde_json::from_slice(&fs::read(&brief).expect("read")).expect("JSON");
+    misspelt["allowed_tools"] = json!(["Read"]);
+    fs::write(&brief, misspelt.to_string()).expect("written");
+    let (code, _, said) = run(coop(home.path()).args(words));
+    assert!(
+        code == 1 && said.contains("brief.allowed_tools: coop knows no such key here; did you mean allowedTools?"),
+        "{said}"
+    );
 }

@@ -35,6 +35,7 @@ mod run;
 mod run_fleet;
 mod runtimes;
 mod servers;
+mod session_file;
 mod shim;
 mod sidecar;
 mod tool;
