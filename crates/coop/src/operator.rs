@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use bytes::Bytes;
 use clap::Args;
-use coop_kube::{Images, Options, operate};
+use coop_kube::{Options, operate};
 use http_body_util::Full;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -17,22 +17,29 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
 use crate::cli::{LogFormat, LogLevel};
+use crate::fleet::{parse_image, parse_namespace, parse_object_name};
 use crate::serve::{Signals, start_log};
 use crate::shim::brief;
 
 #[derive(Debug, Args)]
 pub(crate) struct Operator {
     /// The namespace whose agents it sees to [default: that of its service account, or of the configuration's context]
-    #[arg(long, env = "COOP_NAMESPACE", value_name = "NAME")]
+    #[arg(long, env = "COOP_NAMESPACE", value_name = "NAME", value_parser = parse_namespace)]
     namespace: Option<String>,
-    /// The image with coop that agents' pods bring it from
-    #[arg(long, env = "COOP_IMAGE", value_name = "IMAGE")]
-    image: String,
+    /// Context of the configuration [default: the current one]
+    #[arg(long, env = "COOP_CONTEXT", value_name = "NAME")]
+    context: Option<String>,
+    /// File with the configuration [default: KUBECONFIG, ~/.kube/config, or the service account]
+    #[arg(long, env = "COOP_KUBECONFIG", value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The image with coop that agents' pods bring it from [default: that of the pod it runs in]
+    #[arg(long, env = "COOP_IMAGE", value_name = "IMAGE", value_parser = parse_image)]
+    image: Option<String>,
     /// When that image is fetched
     #[arg(long, env = "COOP_IMAGE_PULL_POLICY", value_name = "POLICY", value_parser = ["Always", "IfNotPresent", "Never"])]
     image_pull_policy: Option<String>,
     /// The Lease by which one operator sees to the agents at a time
-    #[arg(long, env = "COOP_LEASE", value_name = "NAME", default_value = "coop-operator")]
+    #[arg(long, env = "COOP_LEASE", value_name = "NAME", default_value = "coop-operator", value_parser = parse_object_name)]
     lease: String,
     /// TCP port that answers health probes
     #[arg(long, env = "COOP_HEALTH_PORT", value_name = "PORT")]
@@ -58,7 +65,10 @@ pub(crate) async fn run(options: Operator) -> anyhow::Result<i32> {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let options = Options {
         namespace: options.namespace,
-        images: Images { coop: options.image, pull_policy: options.image_pull_policy },
+        kubeconfig: options.kubeconfig,
+        context: options.context,
+        image: options.image,
+        pull_policy: options.image_pull_policy,
         lease: options.lease,
         // Another for each start: what an earlier one of this name has begun is not ours.
         identity: format!("{}-{}", host.trim(), uuid::Uuid::new_v4().simple()),

@@ -19,7 +19,7 @@ mod template;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -141,15 +141,7 @@ impl std::fmt::Debug for ClusterLauncher {
 impl ClusterLauncher {
     /// Returns a launcher for a cluster, and begins to look at what is there.
     pub async fn new(options: ClusterOptions) -> Result<Self, LauncherError> {
-        let wanted = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
-        let client = match (&options.kubeconfig, &options.context) {
-            (None, None) => Client::try_default().await?,
-            (None, Some(_)) => Client::try_from(Config::from_kubeconfig(&wanted).await?)?,
-            (Some(file), _) => {
-                let read = Kubeconfig::read_from(file)?;
-                Client::try_from(Config::from_custom_kubeconfig(read, &wanted).await?)?
-            }
-        };
+        let client = connect(options.kubeconfig.as_deref(), options.context.as_deref()).await?;
         let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
         Ok(Self::with(&client, &namespace, options))
     }
@@ -220,6 +212,20 @@ impl ClusterLauncher {
             None => agent.spec.suspend,
         }
     }
+}
+
+/// Returns the way to the cluster of this file and this context; without them as `kubectl` finds it.
+pub(crate) async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client, LauncherError> {
+    let wanted = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let client = match (kubeconfig, context) {
+        (None, None) => Client::try_default().await?,
+        (None, Some(_)) => Client::try_from(Config::from_kubeconfig(&wanted).await?)?,
+        (Some(file), _) => {
+            let read = Kubeconfig::read_from(file)?;
+            Client::try_from(Config::from_custom_kubeconfig(read, &wanted).await?)?
+        }
+    };
+    Ok(client)
 }
 
 fn running(agent: &Agent) -> Running {

@@ -7,6 +7,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
@@ -20,11 +21,13 @@ use kube::{Client, Resource, ResourceExt};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use self::perform::{Done, Performer};
+use crate::launch::{LauncherError, connect};
 use crate::lead::Candidate;
 use crate::manifest::{Images, MANAGED, PORT};
+use crate::own::{OwnImageError, own_image};
 use crate::plan::{NodeFate, Plan, Seen, plan};
 use crate::resource::Agent;
 use crate::sidecar::Heard;
@@ -35,6 +38,8 @@ const BETWEEN_WRITES: Duration = Duration::from_secs(1);
 /// The pauses after something could not be done.
 const RETRY: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(60);
+/// The pause before an API server that is away is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
 /// How much followers may tell before they wait.
 const HEARD: usize = 256;
 
@@ -47,8 +52,14 @@ pub type ReadBrief = fn(&Value, &str) -> Result<String, String>;
 pub struct Options {
     /// The namespace it sees to; without it the one of its own service account or of the configuration's context.
     pub namespace: Option<String>,
-    /// The images that pods are made of.
-    pub images: Images,
+    /// The file with the configuration; without it as `kubectl` finds it.
+    pub kubeconfig: Option<PathBuf>,
+    /// The configuration's context, if not the current one.
+    pub context: Option<String>,
+    /// The image with coop that pods bring it from; without it that of the pod that this runs in.
+    pub image: Option<String>,
+    /// When that is fetched, as Kubernetes has it.
+    pub pull_policy: Option<String>,
     /// The name of the Lease.
     pub lease: String,
     /// Who this is, to other operators.
@@ -61,8 +72,11 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum OperateError {
     /// There is no way to a cluster.
-    #[error("no cluster: {0}")]
-    Cluster(#[source] kube::Error),
+    #[error(transparent)]
+    Cluster(#[from] LauncherError),
+    /// Nobody has said which image has coop.
+    #[error("say with --image which image has coop, for agents' pods to bring it from: {0}")]
+    Image(#[source] OwnImageError),
     /// Another is the one now.
     #[error("the lease is lost; another operator sees to the agents")]
     Lost,
@@ -83,7 +97,7 @@ type Changes = Pin<Box<dyn Stream<Item = Change> + Send>>;
 
 /// Sees to the agents of a namespace until it is told to stop, or cannot go on.
 pub async fn operate(options: Options, stop: impl Future<Output = ()>) -> Result<(), OperateError> {
-    let client = Client::try_default().await.map_err(OperateError::Cluster)?;
+    let client = connect(options.kubeconfig.as_deref(), options.context.as_deref()).await?;
     let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
     let candidate = Candidate {
         api: Api::namespaced(client.clone(), &namespace),
@@ -91,13 +105,18 @@ pub async fn operate(options: Options, stop: impl Future<Output = ()>) -> Result
         identity: options.identity.clone(),
     };
     tokio::pin!(stop);
+    let coop = tokio::select! {
+        image = image(&client, &namespace, options.image.clone()) => image?,
+        () = &mut stop => return Ok(()),
+    };
+    let images = Images { coop, pull_policy: options.pull_policy.clone() };
     let lease = tokio::select! {
         lease = candidate.win() => lease,
         () = &mut stop => return Ok(()),
     };
     tracing::info!(namespace, identity = options.identity, "this operator sees to the agents");
     let ended = tokio::select! {
-        () = Operator::new(client, &namespace, options.images, options.read_brief).run() => Ok(()),
+        () = Operator::new(client, &namespace, images, options.read_brief).run() => Ok(()),
         () = candidate.keep(lease) => Err(OperateError::Lost),
         () = stop => Ok(()),
     };
@@ -105,6 +124,23 @@ pub async fn operate(options: Options, stop: impl Future<Output = ()>) -> Result
         candidate.release().await;
     }
     ended
+}
+
+/// Returns the image with coop. It waits while the API server is away, as whoever wants the lease does.
+async fn image(client: &Client, namespace: &str, said: Option<String>) -> Result<String, OperateError> {
+    if let Some(said) = said {
+        return Ok(said);
+    }
+    let pods = Api::namespaced(client.clone(), namespace);
+    loop {
+        match own_image(&pods, "operator").await {
+            Err(error) if error.may_pass() => {
+                tracing::warn!(%error, "it is asked again");
+                sleep(ASK_AGAIN).await;
+            }
+            told => return told.map_err(OperateError::Image),
+        }
+    }
 }
 
 fn told<K>(api: Api<K>, config: watcher::Config, change: fn(Event<K>) -> Change) -> Changes

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::resource::{AgentSpec, Budget, Claim, EvidenceStatus, Keep, Manager, UsageStatus};
+use crate::resource::{AgentSpec, Budget, Claim, EvidenceStatus, Keep, Manager, PullSecret, UsageStatus};
 
 const NOW: u64 = 1_800_000_000;
 
@@ -247,7 +247,7 @@ fn a_brief_is_told_in_place_of_a_prompt() {
 fn what_makes_no_sense_is_not_begun() {
     let brief = || json!({ "agentId": "a1" }).as_object().cloned();
     type Change = fn(&mut Agent);
-    let wrong: [(&str, Change); 7] = [
+    let wrong: [(&str, Change); 8] = [
         ("brief: role is missing", |_| {}),
         ("it has a prompt and a brief, and only one of them can be what it is told first", |agent| {
             agent.spec.prompt = Some("Begin.".into());
@@ -264,6 +264,13 @@ fn what_makes_no_sense_is_not_begun() {
             let actions = json!({ "onIdle": [{ "action": "Done" }, { "action": "Nudge" }] });
             agent.spec.actions = serde_json::from_value(actions).expect("actions");
         }),
+        (
+            "imagePullSecrets: \"Bad_Name\" cannot be the name of a Secret: lower-case letters, digits, - and .",
+            |agent| {
+                agent.spec.image_pull_secrets =
+                    ["registry", "Bad_Name"].map(|name| PullSecret { name: name.into() }).into();
+            },
+        ),
         ("its fleet has its own actions for it: leave out the actions", |agent| {
             agent.spec.managed_by = Manager::Fleet;
             agent.spec.actions = serde_json::from_value(json!({ "onIdle": [{ "action": "Done" }] })).expect("actions");
@@ -291,6 +298,23 @@ fn what_makes_no_sense_is_not_begun() {
         let plan = planned(&agent, &Seen { brief: Some(&read), ..seen(Some(&before), NodeFate::Fine, Some(&exited)) });
         assert_eq!((words(&plan), plan.status.state.as_str()), (vec![], "exited"), "{why}");
     }
+}
+
+/// The bug this keeps away: a pod that waits for an image that cannot be had waits on when the image's name, or the Secret to fetch
+/// it with, is mended.
+#[test]
+fn a_pod_that_has_not_begun_is_followed_by_one_that_is_as_the_agent_is_now() {
+    let mut agent = agent();
+    let waiting = pod(&agent, "Pending");
+    assert_eq!(words(&planned(&agent, &seen(Some(&waiting), NodeFate::Fine, None))), Vec::<&str>::new());
+    agent.spec.image_pull_secrets = vec![PullSecret { name: "registry".into() }];
+    let plan = planned(&agent, &seen(Some(&waiting), NodeFate::Fine, None));
+    assert_eq!((words(&plan), plan.status.state.as_str()), (vec!["end"], "pending"));
+    let running = Pod { status: pod(&agent, "Running").status, ..waiting.clone() };
+    assert_eq!(words(&planned(&agent, &seen(Some(&running), NodeFate::Fine, None))), Vec::<&str>::new());
+    agent.spec.managed_by = Manager::Fleet;
+    let plan = planned(&agent, &seen(Some(&waiting), NodeFate::Fine, None));
+    assert_eq!(words(&plan), Vec::<&str>::new(), "a fleet's agent has one pod");
 }
 
 #[test]
