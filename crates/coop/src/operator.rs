@@ -115,3 +115,20 @@ pub(crate) fn unpack(options: &Unpack) -> anyhow::Result<i32> {
     }
     Ok(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn the_brief_in_the_docs_is_one() {
+        let docs = include_str!("../../../docs/KUBERNETES.md");
+        let (_, brief) = docs.split_once("```yaml\n  brief:\n").expect("it is there");
+        let (brief, _) = brief.split_once("```").expect("it ends");
+        let brief: Value = serde_saphyr::from_str(brief).expect("YAML");
+        let message = brief::message(&brief, "claude").expect("a brief");
+        assert!(message.contains("`cache::expires`") && message.contains("Change no other test."), "{message}");
+    }
+}

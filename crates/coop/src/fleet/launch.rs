@@ -180,7 +180,12 @@ fn usual_engine() -> anyhow::Result<PathBuf> {
 
 fn engine_of(named: Option<&str>, usual: &[PathBuf]) -> anyhow::Result<PathBuf> {
     if let Some(named) = named.filter(|named| !named.is_empty()) {
-        return parse_engine(named).map_err(|wrong| anyhow!("DOCKER_HOST is {named}: {wrong}"));
+        return parse_engine(named).map_err(|_| {
+            anyhow!(
+                "DOCKER_HOST is {named}, which is no engine of this machine, whose folders containers see: name the Unix socket of one \
+                 with --engine SOCKET, such as /var/run/docker.sock"
+            )
+        });
     }
     let found = usual.iter().find(|socket| socket.exists()).cloned();
     let looked_at: Vec<_> = usual.iter().map(|socket| socket.display().to_string()).collect();
@@ -236,7 +241,7 @@ mod tests {
         assert_eq!(said(Some("unix:///run/own.sock"), &usual), Ok("/run/own.sock".into()));
         let elsewhere = said(Some("tcp://build:2375"), &usual).expect_err("it is on another machine");
         assert!(
-            elsewhere.starts_with("DOCKER_HOST is tcp://build:2375: coop reaches an engine by a Unix"),
+            elsewhere.starts_with("DOCKER_HOST is tcp://build:2375, which is no engine of this machine, "),
             "{elsewhere}"
         );
         let none = said(None, &usual[..1]).expect_err("there is none");

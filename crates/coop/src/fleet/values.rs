@@ -94,11 +94,11 @@ pub(super) fn parse_claim(text: &str) -> Result<String, String> {
 pub(super) fn parse_engine(text: &str) -> Result<PathBuf, String> {
     let path = text.strip_prefix("unix://").unwrap_or(text);
     match path.contains("://") || path.is_empty() {
-        true => {
-            Err("coop reaches an engine by a Unix socket only: name one with --engine SOCKET, or bring the socket of \
-                     another machine here with `ssh -N -L /tmp/engine.sock:/var/run/docker.sock HOST`"
-                .to_owned())
-        }
+        true => Err(
+            "not an engine of this machine, whose folders containers see: give the path of its Unix socket, such as \
+                     /var/run/docker.sock"
+                .to_owned(),
+        ),
         false => Ok(PathBuf::from(path)),
     }
 }

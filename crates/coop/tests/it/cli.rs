@@ -120,7 +120,7 @@ fn flags_that_make_no_sense_are_told_by_name() {
         (&["up", "--storage-class", "Fast"], "'--storage-class <NAME>': \"Fast\" cannot be a name in a cluster"),
         (
             &["up", "--engine", "tcp://build:2375"],
-            "coop reaches an engine by a Unix socket only: name one with --engine",
+            "'--engine <SOCKET>': not an engine of this machine, whose folders containers see: give the path of its Unix",
         ),
         (&["operator", "--image", "a b"], "'--image <IMAGE>': not an image"),
         (&["operator", "--namespace", "Bad_NS"], "'--namespace <NAME>': not a namespace"),
