@@ -21,7 +21,7 @@ pub enum OwnImageError {
     },
     /// The API server does not say.
     #[error("the API server does not tell the image of the pod that this is: {0}")]
-    Unheard(#[from] kube::Error),
+    Unheard(kube::Error),
 }
 
 impl OwnImageError {
@@ -47,7 +47,8 @@ fn host() -> String {
 
 async fn image_of(pods: &Api<Pod>, name: &str, container: &'static str) -> Result<String, OwnImageError> {
     // Whoever may list pods need not be one who may get them.
-    let found = pods.list(&ListParams::default().fields(&format!("metadata.name={name}"))).await?;
+    let found = pods.list(&ListParams::default().fields(&format!("metadata.name={name}"))).await;
+    let found = found.map_err(OwnImageError::Unheard)?;
     let pod = found.items.into_iter().find(|pod| pod.metadata.name.as_deref() == Some(name));
     let pod = pod.and_then(|pod| pod.spec).ok_or_else(|| OwnImageError::NoPod(name.to_owned()))?;
     let image = match pod.containers.as_slice() {

@@ -76,7 +76,7 @@ pub enum OperateError {
     Cluster(#[from] LauncherError),
     /// Nobody has said which image has coop.
     #[error("say with --image which image has coop, for agents' pods to bring it from: {0}")]
-    Image(#[source] OwnImageError),
+    Image(OwnImageError),
     /// Another is the one now.
     #[error("the lease is lost; another operator sees to the agents")]
     Lost,

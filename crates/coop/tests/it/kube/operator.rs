@@ -37,8 +37,16 @@ async fn the_file_and_the_context_say_which_cluster_it_is() {
         "users": [{ "name": "own", "user": {} }], "contexts": [context("own"), context("gone")] });
     let file = home.path().join("clusters.json");
     fs::write(&file, config.to_string()).expect("written");
-    let mut command = coop(home.path());
-    command.args(["operator", "--image", "coop:1", "--context", "own", "--kubeconfig"]).arg(&file);
+    let operator = |more: &[&str]| {
+        let mut command = coop(home.path());
+        command.args(["operator", "--log-level", "off", "--context", "own", "--kubeconfig"]).arg(&file).args(more);
+        command
+    };
+    let mut without_image = operator(&[]);
+    let (code, _, said) = tokio::task::spawn_blocking(move || run(&mut without_image)).await.expect("it ends");
+    let wanted = "coop: say with --image which image has coop, for agents' pods to bring it from: this is not the pod ";
+    assert!(code == 1 && said.starts_with(wanted) && said.matches("this is not").count() == 1, "{said}");
+    let mut command = operator(&["--image", "coop:1"]);
     let _operator = Operator(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs"));
     tokio::time::timeout(LIMIT, cluster.until(LEASE, |_| true)).await.expect("it has the lease");
     served.abort();
