@@ -247,7 +247,7 @@ fn a_brief_is_told_in_place_of_a_prompt() {
 fn what_makes_no_sense_is_not_begun() {
     let brief = || json!({ "agentId": "a1" }).as_object().cloned();
     type Change = fn(&mut Agent);
-    let wrong: [(&str, Change); 8] = [
+    let wrong: [(&str, Change); 7] = [
         ("brief: role is missing", |_| {}),
         ("it has a prompt and a brief, and only one of them can be what it is told first", |agent| {
             agent.spec.prompt = Some("Begin.".into());
@@ -264,13 +264,6 @@ fn what_makes_no_sense_is_not_begun() {
             let actions = json!({ "onIdle": [{ "action": "Done" }, { "action": "Nudge" }] });
             agent.spec.actions = serde_json::from_value(actions).expect("actions");
         }),
-        (
-            "imagePullSecrets: \"Bad_Name\" cannot be the name of a Secret: lower-case letters, digits, - and .",
-            |agent| {
-                agent.spec.image_pull_secrets =
-                    ["registry", "Bad_Name"].map(|name| PullSecret { name: name.into() }).into();
-            },
-        ),
         ("its fleet has its own actions for it: leave out the actions", |agent| {
             agent.spec.managed_by = Manager::Fleet;
             agent.spec.actions = serde_json::from_value(json!({ "onIdle": [{ "action": "Done" }] })).expect("actions");
@@ -298,6 +291,18 @@ fn what_makes_no_sense_is_not_begun() {
         let plan = planned(&agent, &Seen { brief: Some(&read), ..seen(Some(&before), NodeFate::Fine, Some(&exited)) });
         assert_eq!((words(&plan), plan.status.state.as_str()), (vec![], "exited"), "{why}");
     }
+}
+
+#[test]
+fn a_secret_that_no_image_can_be_fetched_with_is_told_of() {
+    let mut agent = agent();
+    let named = |names: [&str; 2]| names.map(|name| PullSecret { name: name.into() }).to_vec();
+    agent.spec.image_pull_secrets = named(["registry", "other.example"]);
+    assert_eq!(words(&planned(&agent, &seen(None, NodeFate::Unassigned, None))), ["pod"]);
+    agent.spec.image_pull_secrets = named(["registry", "Bad_Name"]);
+    let plan = planned(&agent, &seen(None, NodeFate::Unassigned, None));
+    let why = "imagePullSecrets: \"Bad_Name\" cannot be the name of a Secret: lower-case letters, digits, - and .";
+    assert_eq!((words(&plan), plan.status.needs.as_deref()), (vec![], Some(why)));
 }
 
 /// The bug this keeps away: a pod that waits for an image that cannot be had waits on when the image's name, or the Secret to fetch
