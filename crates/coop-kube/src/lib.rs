@@ -12,7 +12,9 @@ mod actions;
 mod launch;
 mod lead;
 mod manifest;
+mod names;
 mod operate;
+mod own;
 mod plan;
 mod resource;
 mod sidecar;
@@ -25,11 +27,13 @@ mod world;
 pub use self::actions::{Action, ErrorActions, FleetActions, PromptActions, WhenAsked, WhenFailed, WhenIdle};
 pub use self::launch::{Applied, ClusterLauncher, ClusterOptions, Reach, Template};
 pub use self::manifest::Images;
+pub use self::names::{is_agent_name, is_namespace, is_object_name};
 pub use self::operate::{OperateError, Options, ReadBrief, operate};
+pub use self::own::OwnImageError;
 pub use self::plan::{NodeFate, Part, Plan, Seen, Step, plan};
 pub use self::resource::{
     Agent, AgentSpec, AgentStatus, AskStatus, Budget, Claim, Condition, Dead, EvidenceStatus, Git, Keep, Manager,
-    PromptStatus, Resources, SecretVariable, UsageStatus, Workspace, definition,
+    PromptStatus, PullSecret, Resources, SecretVariable, UsageStatus, Workspace, definition,
 };
 pub use self::sidecar::Heard;
 pub use self::way::{NoWay, Reached, Way};

@@ -241,6 +241,9 @@ pub(crate) fn pod(agent: &Agent, images: &Images) -> Value {
             "volumes": volumes,
         },
     });
+    if !spec.image_pull_secrets.is_empty() {
+        pod["spec"]["imagePullSecrets"] = json!(spec.image_pull_secrets);
+    }
     let brief = spec.brief.as_ref().map(|brief| json!(brief).to_string());
     let runs = format!("{}{}", pod["spec"], brief.as_deref().unwrap_or_default());
     pod["metadata"]["annotations"] = json!({ HASH: format!("{:016x}", lasting_hash(runs.as_bytes())) });
@@ -297,7 +300,7 @@ mod tests {
     use serde::de::DeserializeOwned;
 
     use super::*;
-    use crate::resource::{AgentSpec, Claim, Git, Resources, SecretVariable, Workspace};
+    use crate::resource::{AgentSpec, Claim, Git, PullSecret, Resources, SecretVariable, Workspace};
 
     fn images() -> Images {
         Images { coop: "coop:1".to_owned(), pull_policy: None }
@@ -328,6 +331,18 @@ mod tests {
         agent.metadata.namespace = Some("team".to_owned());
         agent.metadata.uid = Some("uid-1".to_owned());
         agent
+    }
+
+    /// What is not said does not stand there: a newer operator gives idle agents no other pods for it.
+    #[test]
+    fn images_are_fetched_with_the_secrets_that_are_named() {
+        let mut agent = agent();
+        assert_eq!(pod(&agent, &images())["spec"]["imagePullSecrets"], Value::Null);
+        agent.spec.image_pull_secrets = vec![PullSecret { name: "registry".into() }];
+        let made = pod(&agent, &images());
+        assert_eq!(made["spec"]["imagePullSecrets"], json!([{ "name": "registry" }]));
+        let read: Pod = serde_json::from_value(made.clone()).expect("it is one");
+        assert_eq!(serde_json::to_value(read).expect("JSON"), made, "Kubernetes knows every field");
     }
 
     /// A field that is misspelt is not an error to Kubernetes: it is dropped.

@@ -43,6 +43,9 @@ pub struct AgentSpec {
     /// When the image is fetched, as Kubernetes has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<String>,
+    /// The Secrets with which its images are fetched, as a pod's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub image_pull_secrets: Vec<PullSecret>,
     /// What is run; without it the driver's own program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
@@ -105,6 +108,13 @@ pub enum Manager {
     Operator,
     /// A fleet tells it everything, and the operator only makes its pod and ends it.
     Fleet,
+}
+
+/// A Secret with which images are fetched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PullSecret {
+    /// Its name, in this namespace.
+    pub name: String,
 }
 
 /// A variable with a secret value.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use bytes::Bytes;
 use clap::Args;
-use coop_kube::{Images, Options, Reached, Way, operate};
+use coop_kube::{Options, Reached, Way, operate};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -18,22 +18,29 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
 use crate::cli::{LogFormat, LogLevel};
+use crate::fleet::{parse_image, parse_namespace, parse_object_name};
 use crate::serve::{Signals, start_log};
 use crate::shim::brief;
 
 #[derive(Debug, Args)]
 pub(crate) struct Operator {
     /// The namespace whose agents it sees to [default: that of its service account, or of the configuration's context]
-    #[arg(long, env = "COOP_NAMESPACE", value_name = "NAME")]
+    #[arg(long, env = "COOP_NAMESPACE", value_name = "NAME", value_parser = parse_namespace)]
     namespace: Option<String>,
-    /// The image with coop that agents' pods bring it from
-    #[arg(long, env = "COOP_IMAGE", value_name = "IMAGE")]
-    image: String,
+    /// Context of the configuration [default: the current one]
+    #[arg(long, env = "COOP_CONTEXT", value_name = "NAME")]
+    context: Option<String>,
+    /// File with the configuration [default: KUBECONFIG, ~/.kube/config, or the service account]
+    #[arg(long, env = "COOP_KUBECONFIG", value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The image with coop that agents' pods bring it from [default: that of the pod it runs in]
+    #[arg(long, env = "COOP_IMAGE", value_name = "IMAGE", value_parser = parse_image)]
+    image: Option<String>,
     /// When that image is fetched
     #[arg(long, env = "COOP_IMAGE_PULL_POLICY", value_name = "POLICY", value_parser = ["Always", "IfNotPresent", "Never"])]
     image_pull_policy: Option<String>,
     /// The Lease by which one operator sees to the agents at a time
-    #[arg(long, env = "COOP_LEASE", value_name = "NAME", default_value = "coop-operator")]
+    #[arg(long, env = "COOP_LEASE", value_name = "NAME", default_value = "coop-operator", value_parser = parse_object_name)]
     lease: String,
     /// TCP port that answers health probes
     #[arg(long, env = "COOP_HEALTH_PORT", value_name = "PORT")]
@@ -52,7 +59,7 @@ pub(crate) struct Operator {
 pub(crate) async fn run(options: Operator) -> anyhow::Result<i32> {
     start_log(options.log_format, options.log_level);
     let mut signals = Signals::new()?;
-    let cluster = Way::default().reach().await?;
+    let cluster = Way { kubeconfig: options.kubeconfig, context: options.context }.reach().await?;
     if let Some(port) = options.health_port {
         let listener = TcpListener::bind((options.host, port)).await;
         tokio::spawn(answer_probes(
@@ -63,7 +70,8 @@ pub(crate) async fn run(options: Operator) -> anyhow::Result<i32> {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let options = Options {
         namespace: options.namespace,
-        images: Images { coop: options.image, pull_policy: options.image_pull_policy },
+        image: options.image,
+        pull_policy: options.image_pull_policy,
         lease: options.lease,
         // Another for each start: what an earlier one of this name has begun is not ours.
         identity: format!("{}-{}", host.trim(), uuid::Uuid::new_v4().simple()),
@@ -115,4 +123,21 @@ pub(crate) fn unpack(options: &Unpack) -> anyhow::Result<i32> {
         fs::set_permissions(to, fs::Permissions::from_mode(0o755))?;
     }
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn the_brief_in_the_docs_is_one() {
+        let docs = include_str!("../../../docs/KUBERNETES.md");
+        let (_, brief) = docs.split_once("```yaml\n  brief:\n").expect("it is there");
+        let (brief, _) = brief.split_once("```").expect("it ends");
+        let brief: Value = serde_saphyr::from_str(brief).expect("YAML");
+        let message = brief::message(&brief, "claude").expect("a brief");
+        assert!(message.contains("`cache::expires`") && message.contains("Change no other test."), "{message}");
+    }
 }

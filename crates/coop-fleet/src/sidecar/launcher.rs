@@ -25,6 +25,11 @@ pub(crate) const KEPT: &str = "sidecar.json";
 /// Starts sidecars and knows what has become of them.
 #[async_trait]
 pub trait Launcher: fmt::Debug + Send + Sync + 'static {
+    /// Tells why no new agent can be called so here, if that is known without asking anybody.
+    fn refuses(&self, _agent: &AgentId) -> Option<String> {
+        None
+    }
+
     /// Starts a sidecar and returns when it can be reached. There is never a second one for an agent. `folder` is the
     /// agent's own, with its `agent-config.json`.
     async fn start(&self, config: &AgentConfig, folder: &Path) -> Result<Sidecar, LaunchError>;

@@ -31,7 +31,7 @@ impl Defined {
     }
 
     /// Returns the driver that the definition names.
-    pub(crate) fn driver(&self) -> Option<String> {
+    pub fn driver(&self) -> Option<String> {
         Some(Definition::parse(&self.text).ok()?.agents.remove(&self.name)?.driver)
     }
 

@@ -16,8 +16,9 @@ use tokio::time::{sleep, timeout};
 
 use super::cluster::{Objects, Stage};
 use super::forward::ToPod;
-use super::{ClusterLauncher, READY, Suspended, Whose, failed, template};
+use super::{ClusterLauncher, READY, Reach, Suspended, Template, Whose, failed, template};
 use crate::manifest::{CONFIG, TOKEN, child};
+use crate::own::own_image;
 use crate::resource::Agent;
 
 /// How often an API server that is away is asked again, and the pause between.
@@ -28,7 +29,8 @@ impl ClusterLauncher {
     /// Makes the resource, and its settings after it, so that they go with it.
     pub(super) async fn make(&self, config: &AgentConfig, folder: &Path) -> Result<Agent, LaunchError> {
         let name = format!("{}-{}", child(&config.agent.0), &uuid::Uuid::new_v4().simple().to_string()[..8]);
-        let wanted = template::agent(&self.template, &self.fleet, config, &name).map_err(LaunchError::Failed)?;
+        let template = self.template().await;
+        let wanted = template::agent(&template, &self.fleet, config, &name).map_err(LaunchError::Failed)?;
         let settings = portable_settings(folder).map_err(|error| failed("its settings", error))?;
         let made = match self.agents.create(&PostParams::default(), &wanted).await {
             Ok(made) => made,
@@ -52,6 +54,16 @@ impl ClusterLauncher {
                 Err(self.failed("the Secret with its settings cannot be made", "secrets", &error))
             }
         }
+    }
+
+    /// Returns what agents have in common, with an image if there is one: within the cluster that of our own pod.
+    async fn template(&self) -> Template {
+        let mut template = self.template.clone();
+        if template.image.is_none() && self.reach == Reach::Direct {
+            let own = own_image(&self.pods, "fleet").await;
+            template.image = own.inspect_err(|error| tracing::warn!(%error, "agents have no image")).ok();
+        }
+        template
     }
 
     /// Deletes this resource, and no other that has its name by now.

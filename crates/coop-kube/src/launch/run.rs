@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::cluster::{Objects, Stage};
 use super::pods::Others;
-use super::{ClusterLauncher, GONE, READY, SOON, Whose, running};
+use super::{ClusterLauncher, GONE, READY, Reach, SOON, Whose, running, template};
 use crate::resource::Agent;
 
 impl ClusterLauncher {
@@ -41,6 +41,12 @@ impl ClusterLauncher {
 
 #[async_trait]
 impl Launcher for ClusterLauncher {
+    fn refuses(&self, agent: &AgentId) -> Option<String> {
+        let without_image = || self.template.image.is_none() && self.reach == Reach::Forward;
+        let refused = template::check_name(&agent.0).err();
+        refused.or_else(|| without_image().then(|| template::NO_IMAGE.to_owned()))
+    }
+
     async fn start(&self, config: &AgentConfig, folder: &Path) -> Result<Sidecar, LaunchError> {
         let name = config.agent.0.as_str();
         self.told_or_not().await?;

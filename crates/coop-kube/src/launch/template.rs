@@ -6,15 +6,18 @@ use coop_fleet::adapter::AgentConfig;
 use kube::api::ObjectMeta;
 
 use crate::manifest::{FLEET, MANAGED};
+use crate::names::{LONGEST_AGENT, is_agent_name};
 use crate::resource::{Agent, AgentSpec, Claim, Keep, Manager, Resources, SecretVariable, Workspace};
 
-/// What longer names leave no room for: all that belongs to an agent is called after it, and a name has 63 letters.
-const LONGEST_NAME: usize = 48;
+/// Why none can be started.
+pub(super) const NO_IMAGE: &str =
+    "no image is said that it could run in: begin the daemon with `coop up --image IMAGE`";
 
 /// What all agents of a fleet have in common.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Template {
-    /// The image they run in. Without one no agent can be started, and those that are there are seen all the same.
+    /// The image they run in; without one, within the cluster, that of the fleet's own pod. If there is none no agent can be
+    /// started, and those that are there are seen all the same.
     pub image: Option<String>,
     /// Whether it has coop; if not, an init container brings it.
     pub image_has_coop: bool,
@@ -38,14 +41,8 @@ pub(super) fn agent(
     config_secret: &str,
 ) -> Result<Agent, String> {
     let name = &config.agent.0;
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let is_name = name.bytes().all(is_plain) && !name.starts_with('-') && !name.ends_with('-') && !name.is_empty();
-    if !is_name || name.len() > LONGEST_NAME {
-        return Err(format!(
-            "{name:?} cannot be a name in a cluster: lower-case letters, digits and -, {LONGEST_NAME} at most"
-        ));
-    }
-    let image = template.image.clone().ok_or("no image is said that it could run in: `coop up --image`")?;
+    check_name(name)?;
+    let image = template.image.clone().ok_or(NO_IMAGE)?;
     if config.resume.is_some() && template.claim.is_none() {
         return Err("its conversation went with its pod: `coop up --claim` gives agents volumes that stay".to_owned());
     }
@@ -76,6 +73,16 @@ pub(super) fn agent(
     let mut agent = Agent::new(name, spec);
     agent.metadata = ObjectMeta { labels: Some(labels(fleet)), ..std::mem::take(&mut agent.metadata) };
     Ok(agent)
+}
+
+/// Refuses a name that a cluster does not take.
+pub(super) fn check_name(name: &str) -> Result<(), String> {
+    match is_agent_name(name) {
+        true => Ok(()),
+        false => Err(format!(
+            "that cannot be a name in a cluster: use lower-case letters, digits and -, {LONGEST_AGENT} at most"
+        )),
+    }
 }
 
 /// Returns what all has that a fleet makes.

@@ -273,3 +273,41 @@ async fn a_cluster_that_is_silent_is_told_and_waited_for() {
     let launcher = lab.launcher_by(client(&lab.cluster), "one");
     assert_eq!((launcher.check().await, launcher.trouble()), (Ok(None), None));
 }
+
+/// Nobody is asked for that, so that it is told at once also while the API server is away.
+#[tokio::test]
+async fn a_name_that_no_cluster_takes_is_refused_without_a_call() {
+    let lab = Lab::new();
+    let launcher = lab.launcher("f1").await;
+    let before = lab.cluster.calls();
+    let refused = |name: &str| launcher.refuses(&AgentId(name.to_owned()));
+    assert_eq!(refused("fixer"), None);
+    let why = "that cannot be a name in a cluster: use lower-case letters, digits and -, 48 at most";
+    assert_eq!(refused("Bad_Name").as_deref(), Some(why));
+    assert!(refused(&"x".repeat(49)).is_some() && refused("-x").is_some() && refused("x.y").is_some());
+    assert_eq!(lab.cluster.calls(), before);
+}
+
+/// A fleet without an image shows what is there. Within the cluster it has an image of its own, and agents have that.
+#[tokio::test]
+async fn a_fleet_without_an_image_makes_agents_of_its_own_or_none() {
+    let lab = Lab::new();
+    let fleet = |reach| {
+        let (template, fleet) = (Template::default(), "f1".to_owned());
+        let options = ClusterOptions { namespace: None, way: Way::default(), reach, template, fleet };
+        ClusterLauncher::with(reached(client(&lab.cluster)), "team", options)
+    };
+    let (outside, within) = (fleet(Reach::Forward), fleet(Reach::Direct));
+    assert_eq!(outside.refuses(&fixer()).as_deref(), Some(template::NO_IMAGE));
+    assert_eq!(within.refuses(&fixer()), None);
+    let folder = lab.folder("f1");
+    let none = within.make(&config(), &folder).await.expect_err("this is no pod").to_string();
+    assert!(none.contains(template::NO_IMAGE), "{none}");
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    let containers = json!([{ "name": "fleet", "image": "registry.example/coop:2" }]);
+    let pod = json!({ "metadata": { "name": host.trim() }, "spec": { "containers": containers } });
+    lab.cluster.create(PODS, pod).expect("made");
+    let made = within.make(&config(), &folder).await.expect("it is made");
+    assert_eq!(made.spec.image, "registry.example/coop:2");
+    assert!(outside.make(&config(), &folder).await.is_err());
+}

@@ -19,11 +19,12 @@ use kube::runtime::watcher::{self, Event};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use self::perform::{Done, Performer};
 use crate::lead::Candidate;
 use crate::manifest::{Images, MANAGED, PORT};
+use crate::own::{OwnImageError, own_image};
 use crate::plan::{NodeFate, Plan, Seen, plan};
 use crate::resource::Agent;
 use crate::sidecar::Heard;
@@ -36,6 +37,9 @@ const BETWEEN_WRITES: Duration = Duration::from_secs(1);
 /// The pauses after something could not be done.
 const RETRY: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(60);
+/// The pause before an API server that is away is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+const PODS: &str = "pods";
 /// How much followers may tell before they wait.
 const HEARD: usize = 256;
 
@@ -48,8 +52,10 @@ pub type ReadBrief = fn(&Value, &str) -> Result<String, String>;
 pub struct Options {
     /// The namespace it sees to; without it the one of its own service account or of the configuration's context.
     pub namespace: Option<String>,
-    /// The images that pods are made of.
-    pub images: Images,
+    /// The image with coop that pods bring it from; without it that of the pod that this runs in.
+    pub image: Option<String>,
+    /// When that is fetched, as Kubernetes has it.
+    pub pull_policy: Option<String>,
     /// The name of the Lease.
     pub lease: String,
     /// Who this is, to other operators.
@@ -61,6 +67,9 @@ pub struct Options {
 /// Why the operator has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum OperateError {
+    /// Nobody has said which image has coop.
+    #[error("say with --image which image has coop, for agents' pods to bring it from: {0}")]
+    Image(OwnImageError),
     /// Another is the one now.
     #[error("the lease is lost; another operator sees to the agents")]
     Lost,
@@ -79,22 +88,26 @@ enum Change {
 
 /// Sees to the agents of a namespace until it is told to stop, or cannot go on.
 pub async fn operate(reached: Reached, options: Options, stop: impl Future<Output = ()>) -> Result<(), OperateError> {
-    let Reached { client, troubles } = reached;
-    let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    let namespace = options.namespace.clone().unwrap_or_else(|| reached.client.default_namespace().to_owned());
     let candidate = Candidate {
-        api: Api::namespaced(client.clone(), &namespace),
+        api: Api::namespaced(reached.client.clone(), &namespace),
         name: options.lease.clone(),
         identity: options.identity.clone(),
-        troubles: troubles.clone(),
+        troubles: reached.troubles.clone(),
     };
     tokio::pin!(stop);
+    let coop = tokio::select! {
+        image = image(&reached, &namespace, options.image.clone()) => image?,
+        () = &mut stop => return Ok(()),
+    };
+    let images = Images { coop, pull_policy: options.pull_policy.clone() };
     let lease = tokio::select! {
         lease = candidate.win() => lease,
         () = &mut stop => return Ok(()),
     };
     tracing::info!(namespace, identity = options.identity, "this operator sees to the agents");
     let ended = tokio::select! {
-        () = Operator::new(Reached { client, troubles }, &namespace, options.images, options.read_brief).run() => Ok(()),
+        () = Operator::new(reached, &namespace, images, options.read_brief).run() => Ok(()),
         () = candidate.keep(lease) => Err(OperateError::Lost),
         () = stop => Ok(()),
     };
@@ -102,6 +115,24 @@ pub async fn operate(reached: Reached, options: Options, stop: impl Future<Outpu
         candidate.release().await;
     }
     ended
+}
+
+/// Returns the image with coop. It waits while the API server is away, as whoever wants the lease does.
+async fn image(reached: &Reached, namespace: &str, said: Option<String>) -> Result<String, OperateError> {
+    if let Some(said) = said {
+        return Ok(said);
+    }
+    let pods = Api::namespaced(reached.client.clone(), namespace);
+    let troubles = &reached.troubles;
+    loop {
+        match own_image(&pods, "operator").await {
+            Err(OwnImageError::Unheard(error)) if !troubles.trouble(PODS, &error).is_lasting => {
+                troubles.note(PODS, Some(troubles.trouble(PODS, &error)));
+                sleep(ASK_AGAIN).await;
+            }
+            told => return told.map_err(OperateError::Image),
+        }
+    }
 }
 
 fn changes(Reached { client, troubles }: &Reached, namespace: &str) -> impl Stream<Item = Change> + use<> {

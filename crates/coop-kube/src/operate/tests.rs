@@ -236,3 +236,25 @@ async fn an_operator_that_may_not_see_something_says_so() {
     lab.until("idle", 1).await;
     assert_eq!(lab.reached.trouble(), None);
 }
+
+/// Whoever sets the image of the Deployment need not say it again.
+#[tokio::test]
+async fn pods_bring_coop_from_the_operators_own_image_unless_another_is_named() {
+    limited(async {
+        let cluster = Cluster::default();
+        let reached = reached(client(&cluster));
+        let said = |image: Result<String, OperateError>| image.map_err(|error| error.to_string());
+        assert_eq!(said(image(&reached, "team", Some("coop:1".to_owned())).await).as_deref(), Ok("coop:1"));
+        let none = said(image(&reached, "team", None).await).expect_err("this is no pod");
+        assert!(
+            none.starts_with("say with --image which image has coop, for agents' pods to bring it from: "),
+            "{none}"
+        );
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+        let containers = json!([{ "name": "operator", "image": "registry.example/coop:2" }]);
+        let pod = json!({ "metadata": { "name": host.trim() }, "spec": { "containers": containers } });
+        cluster.create(PODS, pod).expect("made");
+        assert_eq!(said(image(&reached, "team", None).await).as_deref(), Ok("registry.example/coop:2"));
+    })
+    .await;
+}

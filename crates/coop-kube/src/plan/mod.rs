@@ -250,7 +250,13 @@ fn with_pod(
             // An operator that has just begun has not heard it yet; what was told of this pod holds until it has.
             "Running" if is_known => Sight::Remembered,
             "Running" => Sight::Unheard,
-            _ => Sight::Pending,
+            _ => {
+                // Nothing has run in it yet. It may wait for what was wrong and is mended: an image, a Secret to fetch it with.
+                if agent.spec.managed_by == Manager::Operator && is_other(pod, agent, images) {
+                    steps.extend(end(pod, seen));
+                }
+                Sight::Pending
+            }
         };
     };
     if heard.unreachable.is_some() {
@@ -264,12 +270,16 @@ fn with_pod(
         steps.extend(end(pod, seen));
     }
     // An agent is never taken from its work for a newer image or setting: they wait until it is idle.
-    let is_other = pod.annotations().get(HASH).map(String::as_str)
-        != manifest::pod(agent, images)["metadata"]["annotations"][HASH].as_str();
-    if is_other && heard.state == "idle" {
+    if is_other(pod, agent, images) && heard.state == "idle" {
         steps.extend(end(pod, seen));
     }
     Sight::Heard
+}
+
+/// Tells whether another pod would be made of the agent now.
+fn is_other(pod: &Pod, agent: &Agent, images: &Images) -> bool {
+    let now = manifest::pod(agent, images);
+    pod.annotations().get(HASH).map(String::as_str) != now["metadata"]["annotations"][HASH].as_str()
 }
 
 fn without_pod(agent: &Agent, images: &Images, told: &AgentStatus, seen: &Seen<'_>, steps: &mut Vec<Step>) -> Sight {

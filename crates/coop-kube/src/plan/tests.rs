@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::resource::{AgentSpec, Budget, Claim, EvidenceStatus, Keep, Manager, UsageStatus};
+use crate::resource::{AgentSpec, Budget, Claim, EvidenceStatus, Keep, Manager, PullSecret, UsageStatus};
 
 const NOW: u64 = 1_800_000_000;
 
@@ -296,6 +296,35 @@ fn what_makes_no_sense_is_not_begun() {
         let plan = planned(&agent, &Seen { brief: Some(&read), ..seen(Some(&before), NodeFate::Fine, Some(&exited)) });
         assert_eq!((words(&plan), plan.status.state.as_str()), (vec![], "exited"), "{why}");
     }
+}
+
+#[test]
+fn a_secret_that_no_image_can_be_fetched_with_is_told_of() {
+    let mut agent = agent();
+    let named = |names: [&str; 2]| names.map(|name| PullSecret { name: name.into() }).to_vec();
+    agent.spec.image_pull_secrets = named(["registry", "other.example"]);
+    assert_eq!(words(&planned(&agent, &seen(None, NodeFate::Unassigned, None))), ["pod"]);
+    agent.spec.image_pull_secrets = named(["registry", "Bad_Name"]);
+    let plan = planned(&agent, &seen(None, NodeFate::Unassigned, None));
+    let why = "imagePullSecrets: \"Bad_Name\" cannot be the name of a Secret: lower-case letters, digits, - and .";
+    assert_eq!((words(&plan), plan.status.needs.as_deref()), (vec![], Some(why)));
+}
+
+/// The bug this keeps away: a pod that waits for an image that cannot be had waits on when the image's name, or the Secret to fetch
+/// it with, is mended.
+#[test]
+fn a_pod_that_has_not_begun_is_followed_by_one_that_is_as_the_agent_is_now() {
+    let mut agent = agent();
+    let waiting = pod(&agent, "Pending");
+    assert_eq!(words(&planned(&agent, &seen(Some(&waiting), NodeFate::Fine, None))), Vec::<&str>::new());
+    agent.spec.image_pull_secrets = vec![PullSecret { name: "registry".into() }];
+    let plan = planned(&agent, &seen(Some(&waiting), NodeFate::Fine, None));
+    assert_eq!((words(&plan), plan.status.state.as_str()), (vec!["end"], "pending"));
+    let running = Pod { status: pod(&agent, "Running").status, ..waiting.clone() };
+    assert_eq!(words(&planned(&agent, &seen(Some(&running), NodeFate::Fine, None))), Vec::<&str>::new());
+    agent.spec.managed_by = Manager::Fleet;
+    let plan = planned(&agent, &seen(Some(&waiting), NodeFate::Fine, None));
+    assert_eq!(words(&plan), Vec::<&str>::new(), "a fleet's agent has one pod");
 }
 
 #[test]

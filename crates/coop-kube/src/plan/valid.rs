@@ -1,6 +1,7 @@
 //! What an agent is told first, and what of its resource makes no sense.
 
 use super::Seen;
+use crate::names::is_object_name;
 use crate::resource::{Agent, Manager};
 
 /// The annotations of a pod have 256 KiB in all, and a brief is one of them.
@@ -14,6 +15,12 @@ pub(super) fn first_message<'a>(agent: &'a Agent, seen: &Seen<'a>) -> Result<Opt
     }
     if let Some(actions) = &spec.actions {
         actions.check(&spec.driver).map_err(|wrong| format!("actions: {wrong}"))?;
+    }
+    if let Some(wrong) = spec.image_pull_secrets.iter().find(|secret| !is_object_name(&secret.name)) {
+        let name = &wrong.name;
+        return Err(format!(
+            "imagePullSecrets: {name:?} cannot be the name of a Secret: lower-case letters, digits, - and ."
+        ));
     }
     let (Some(brief), Some(read)) = (&spec.brief, seen.brief) else { return Ok(spec.prompt.as_deref()) };
     if spec.prompt.is_some() {

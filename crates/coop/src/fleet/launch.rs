@@ -5,12 +5,17 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use coop_fleet::adapter::SidecarAdapter;
 use coop_fleet::shim::Ports;
 use coop_fleet::{ContainerLauncher, Containers};
 use coop_kube::{ClusterLauncher, ClusterOptions, Reach, SecretVariable, Template, Way};
+
+use super::values::{
+    Size, parse_claim, parse_cpus, parse_engine, parse_image, parse_mount, parse_namespace, parse_object_name,
+    parse_secret, parse_size,
+};
 
 /// Where agents run.
 #[derive(Debug, Args)]
@@ -18,8 +23,9 @@ pub(crate) struct LaunchOption {
     /// Where agents run: as processes here, in containers here, or as Agents of a Kubernetes cluster
     #[arg(long, env = "COOP_LAUNCHER", value_name = "WHERE", default_value = "local")]
     launcher: Kind,
-    /// Image that agents run in (container, kubernetes)
-    #[arg(long, env = "COOP_AGENT_IMAGE", value_name = "IMAGE")]
+    /// Image that agents run in (container, kubernetes) [default: none. A cluster's agents are shown without one, and none is
+    /// made; with --in-cluster it is that of the daemon's own pod]
+    #[arg(long, env = "COOP_AGENT_IMAGE", value_name = "IMAGE", value_parser = parse_image)]
     image: Option<String>,
     /// The image has coop at /usr/local/bin/coop; else it is brought there (container, kubernetes)
     #[arg(long, env = "COOP_IMAGE_HAS_COOP")]
@@ -31,13 +37,13 @@ pub(crate) struct LaunchOption {
     #[arg(long, env = "COOP_AGENT_CPUS", value_name = "N", value_parser = parse_cpus)]
     cpus: Option<f64>,
     /// Socket of Docker or Podman (container) [default: DOCKER_HOST, or the usual place of either]
-    #[arg(long, env = "COOP_ENGINE", value_name = "SOCKET")]
+    #[arg(long, env = "COOP_ENGINE", value_name = "SOCKET", value_parser = parse_engine)]
     engine: Option<PathBuf>,
     /// What containers see of this machine beside their workspace: HERE:THERE[:ro]; may be given often (container)
-    #[arg(long, env = "COOP_AGENT_MOUNT", value_name = "MOUNT", value_delimiter = ',')]
+    #[arg(long, env = "COOP_AGENT_MOUNT", value_name = "MOUNT", value_delimiter = ',', value_parser = parse_mount)]
     mount: Vec<String>,
     /// Namespace of the agents (kubernetes) [default: that of the context, or of the service account]
-    #[arg(long, env = "COOP_NAMESPACE", value_name = "NAME")]
+    #[arg(long, env = "COOP_NAMESPACE", value_name = "NAME", value_parser = parse_namespace)]
     namespace: Option<String>,
     /// Context of the configuration (kubernetes) [default: the current one]
     #[arg(long, env = "COOP_CONTEXT", value_name = "NAME")]
@@ -49,10 +55,10 @@ pub(crate) struct LaunchOption {
     #[arg(long, env = "COOP_IN_CLUSTER")]
     in_cluster: bool,
     /// Size of a volume for each agent; without one its conversation goes with its pod (kubernetes)
-    #[arg(long, env = "COOP_AGENT_CLAIM", value_name = "SIZE")]
+    #[arg(long, env = "COOP_AGENT_CLAIM", value_name = "SIZE", value_parser = parse_claim)]
     claim: Option<String>,
     /// Class of these volumes (kubernetes) [default: the cluster's]
-    #[arg(long, env = "COOP_STORAGE_CLASS", value_name = "NAME")]
+    #[arg(long, env = "COOP_STORAGE_CLASS", value_name = "NAME", value_parser = parse_object_name)]
     storage_class: Option<String>,
     /// Variable with a value from a Secret: NAME=SECRET/KEY; may be given often (kubernetes)
     #[arg(long, env = "COOP_AGENT_SECRET", value_name = "VAR", value_delimiter = ',', value_parser = parse_secret)]
@@ -64,13 +70,6 @@ enum Kind {
     Local,
     Container,
     Kubernetes,
-}
-
-/// An amount of memory, as it was written and in bytes.
-#[derive(Clone, Debug)]
-struct Size {
-    text: String,
-    bytes: u64,
 }
 
 /// The way to a fleet's agents, and the cluster if they are in one.
@@ -135,7 +134,10 @@ impl LaunchOption {
     fn containers(&self, coop: &Path, fleet: &str) -> anyhow::Result<Containers> {
         let Some(image) = self.image.clone() else { bail!("say with --image what agents are to run in") };
         Ok(Containers {
-            engine: self.engine.clone().or_else(usual_engine).context("no engine is found; say --engine SOCKET")?,
+            engine: match &self.engine {
+                Some(engine) => engine.clone(),
+                None => usual_engine()?,
+            },
             fleet: fleet.to_owned(),
             image,
             image_has_coop: self.image_has_coop,
@@ -169,41 +171,30 @@ impl LaunchOption {
 }
 
 /// Returns the socket of the engine that is there, as its own client would look for it.
-fn usual_engine() -> Option<PathBuf> {
-    let named = env::var("DOCKER_HOST").ok().and_then(|host| host.strip_prefix("unix://").map(PathBuf::from));
+fn usual_engine() -> anyhow::Result<PathBuf> {
     let own = env::var_os("XDG_RUNTIME_DIR").map(|folder| PathBuf::from(folder).join("podman/podman.sock"));
-    let usual = ["/var/run/docker.sock", "/run/podman/podman.sock"].map(PathBuf::from);
-    named.or_else(|| own.into_iter().chain(usual).find(|socket| socket.exists()))
+    let usual = own.into_iter().chain(["/var/run/docker.sock", "/run/podman/podman.sock"].map(PathBuf::from));
+    engine_of(env::var("DOCKER_HOST").ok().as_deref(), &usual.collect::<Vec<_>>())
 }
 
-fn parse_size(text: &str) -> Result<Size, String> {
-    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let power = match unit {
-        "" => 0,
-        "Ki" => 1,
-        "Mi" => 2,
-        "Gi" => 3,
-        _ => return Err("not a size; use one such as 512Mi or 2Gi".to_owned()),
-    };
-    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1024_u64.pow(power)));
-    let bytes = bytes.filter(|bytes| *bytes > 0).ok_or("not a size; use one such as 512Mi or 2Gi")?;
-    Ok(Size { text: text.to_owned(), bytes })
-}
-
-fn parse_cpus(text: &str) -> Result<f64, String> {
-    let cpus = text.parse::<f64>().ok().filter(|cpus| (0.001..=1024.0).contains(cpus));
-    cpus.ok_or_else(|| "not a number of processors; use one such as 1.5".to_owned())
-}
-
-fn parse_secret(text: &str) -> Result<SecretVariable, String> {
-    let parts = text.split_once('=').and_then(|(env, place)| Some((env, place.split_once('/')?)));
-    let Some((env, (secret, key))) =
-        parts.filter(|(env, (secret, key))| ![env, secret, key].iter().any(|part| part.is_empty()))
-    else {
-        return Err("not NAME=SECRET/KEY".to_owned());
-    };
-    Ok(SecretVariable { env: env.to_owned(), secret: secret.to_owned(), key: key.to_owned() })
+fn engine_of(named: Option<&str>, usual: &[PathBuf]) -> anyhow::Result<PathBuf> {
+    if let Some(named) = named.filter(|named| !named.is_empty()) {
+        return parse_engine(named).map_err(|_| {
+            anyhow!(
+                "DOCKER_HOST is {named}, which is no engine of this machine, whose folders containers see: name the Unix socket of one \
+                 with --engine SOCKET, such as /var/run/docker.sock"
+            )
+        });
+    }
+    let found = usual.iter().find(|socket| socket.exists()).cloned();
+    let looked_at: Vec<_> = usual.iter().map(|socket| socket.display().to_string()).collect();
+    found.with_context(|| {
+        format!(
+            "no Docker or Podman is found: DOCKER_HOST is not set, and there is no socket {}; start one of them (for Podman \
+             `systemctl --user start podman.socket`), or name its socket with --engine SOCKET",
+            looked_at.join(", nor ")
+        )
+    })
 }
 
 #[cfg(test)]
@@ -226,26 +217,34 @@ mod tests {
             let refused = check(words).expect_err("left aside").to_string();
             assert!(refused.starts_with(words[0]) && refused.contains("this is local"), "{refused}");
         }
-        for (launcher, foreign) in [("container", "--claim"), ("kubernetes", "--mount"), ("kubernetes", "--engine")] {
-            assert!(check(&["--launcher", launcher, "--image", "a", foreign, "x"]).is_err(), "{launcher} {foreign}");
+        for (launcher, foreign, value) in
+            [("container", "--claim", "1Gi"), ("kubernetes", "--mount", "/x:/x"), ("kubernetes", "--engine", "x")]
+        {
+            assert!(check(&["--launcher", launcher, "--image", "a", foreign, value]).is_err(), "{launcher} {foreign}");
         }
         assert!(check(&[]).is_ok());
         assert!(check(&["--launcher", "container", "--image", "a", "--memory", "2Gi", "--mount", "/x:/x"]).is_ok());
         assert!(check(&["--launcher", "kubernetes", "--image", "a", "--claim", "1Gi", "--secret", "A=b/c"]).is_ok());
     }
 
+    /// Whoever has no engine is told where one was looked for.
     #[test]
-    fn sizes_processors_and_secrets_are_what_they_say() {
-        let bytes = |text| parse_size(text).map(|size| size.bytes).ok();
-        assert_eq!(bytes("2Gi"), Some(2 << 30));
-        assert_eq!(bytes("512Mi"), Some(512 << 20));
-        for wrong in ["", "Gi", "2G", "0Mi", "99999999999999999999", "99999999999Gi"] {
-            assert_eq!(bytes(wrong), None, "{wrong}");
-        }
-        assert_eq!(parse_cpus("1.5"), Ok(1.5));
-        assert!(parse_cpus("0").is_err() && parse_cpus("NaN").is_err() && parse_cpus("-1").is_err());
-        let secret = parse_secret("KEY=models/claude").expect("one");
-        assert_eq!((secret.env.as_str(), secret.secret.as_str(), secret.key.as_str()), ("KEY", "models", "claude"));
-        assert!(parse_secret("KEY=models").is_err() && parse_secret("=a/b").is_err());
+    fn an_engine_is_found_or_it_is_told_where_it_was_looked_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (missing, there) = (folder.path().join("missing.sock"), folder.path().join("there.sock"));
+        std::fs::write(&there, "").expect("written");
+        let usual = [missing.clone(), there.clone()];
+        let said = |named: Option<&str>, usual: &[PathBuf]| engine_of(named, usual).map_err(|error| error.to_string());
+        assert_eq!(said(None, &usual), Ok(there.clone()));
+        assert_eq!(said(Some(""), &usual), Ok(there));
+        assert_eq!(said(Some("unix:///run/own.sock"), &usual), Ok("/run/own.sock".into()));
+        let elsewhere = said(Some("tcp://build:2375"), &usual).expect_err("it is on another machine");
+        assert!(
+            elsewhere.starts_with("DOCKER_HOST is tcp://build:2375, which is no engine of this machine, "),
+            "{elsewhere}"
+        );
+        let none = said(None, &usual[..1]).expect_err("there is none");
+        assert!(none.contains("DOCKER_HOST is not set") && none.contains(&missing.display().to_string()), "{none}");
+        assert!(none.contains("--engine SOCKET"), "{none}");
     }
 }

@@ -29,6 +29,7 @@ mod tellings;
 mod tools;
 mod tools_agents;
 mod up;
+mod values;
 mod wait;
 mod watch;
 pub(crate) mod wrap;
@@ -46,6 +47,7 @@ pub(crate) use self::cli::{FleetCommand, Up};
 pub(crate) use self::identity::Identity;
 pub(crate) use self::pass::Pass;
 pub(crate) use self::up::up;
+pub(crate) use self::values::{parse_image, parse_namespace, parse_object_name};
 pub(crate) use self::ws_cli::Ws;
 
 use crate::paths;

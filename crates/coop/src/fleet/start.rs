@@ -4,9 +4,7 @@ use std::path::Path;
 
 use coop_api::{AgentId, Error, ErrorCode};
 use coop_drivers::KNOWN;
-use coop_fleet::adapter::can_be_id;
 use coop_fleet::definition::Definition;
-use coop_fleet::fleet::FleetError;
 use coop_fleet::launcher::Running;
 use coop_fleet::store::Defined;
 use coop_server::fleet::types::{Named, SpawnBody};
@@ -46,12 +44,7 @@ impl Hub {
             Some(id) => id,
             None => self.places.free_id(&body.name)?,
         };
-        if !can_be_id(&id) {
-            return Err(said(FleetError::BadId(id)));
-        }
-        if self.fleet.is_taken(&id) {
-            return Err(said(FleetError::Exists(id)));
-        }
+        self.places.check_id(&id, &defined.driver)?;
         self.places.admit(&id, Path::new(&folder), 0)?;
         let defined = Defined { text: body.definition, name: body.name, folder, prompt: body.prompt };
         if let Err(error) = self.fleet.spawn(&id, defined, by).await {

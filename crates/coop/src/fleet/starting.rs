@@ -39,12 +39,7 @@ impl Places {
             Some(id) => id,
             None => self.free_id(&defined.name)?,
         };
-        if !can_be_id(&id) {
-            return Err(said(FleetError::BadId(id)));
-        }
-        if self.fleet.is_taken(&id) {
-            return Err(said(FleetError::Exists(id)));
-        }
+        self.check_id(&id, &defined.driver().unwrap_or_default())?;
         self.admit(&id, &workspace.path, depth)?;
         let spawned = self.fleet.spawn(&id, defined, by).await;
         if spawned.is_err() {
@@ -52,6 +47,21 @@ impl Places {
         }
         spawned.map_err(said)?;
         Ok(id)
+    }
+
+    /// Refuses an id that no new agent can have, before anything is written down or anybody is asked.
+    pub(super) fn check_id(&self, id: &AgentId, driver: &str) -> Result<(), Error> {
+        if !can_be_id(id) {
+            return Err(said(FleetError::BadId(id.clone())));
+        }
+        if self.fleet.is_taken(id) {
+            return Err(said(FleetError::Exists(id.clone())));
+        }
+        // One behind a shim is a process of this machine, wherever the others run.
+        match self.sidecars.refuses(id).filter(|_| driver != "shim") {
+            Some(why) => Err(Error::bad_request(why)),
+            None => Ok(()),
+        }
     }
 
     /// Gives an agent that is about to be started in a workspace its token; elsewhere there are no tools.

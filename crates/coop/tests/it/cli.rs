@@ -109,6 +109,21 @@ fn flags_that_make_no_sense_are_told_by_name() {
         (&["--idle-timeout=-3", "--", "true"], "--idle-timeout"),
         (&["--idle-timeout", "-1", "--", "true"], "not a number of seconds"),
         (&["--no-such-flag"], "--no-such-flag"),
+        (
+            &["up", "--mount", "foo"],
+            "'--mount <MOUNT>': not HERE:THERE or HERE:THERE:ro with whole paths; use one such as",
+        ),
+        (&["up", "--image", ""], "--image <IMAGE>"),
+        (&["up", "--image", "a b"], "'--image <IMAGE>': not an image; use one such as registry.example/agent:1"),
+        (&["up", "--claim", "big"], "'--claim <SIZE>': not the size of a volume; use one such as 5Gi"),
+        (&["up", "--namespace", "Bad_NS"], "'--namespace <NAME>': not a namespace: lower-case letters, digits and -"),
+        (&["up", "--storage-class", "Fast"], "'--storage-class <NAME>': \"Fast\" cannot be a name in a cluster"),
+        (
+            &["up", "--engine", "tcp://build:2375"],
+            "'--engine <SOCKET>': not an engine of this machine, whose folders containers see: give the path of its Unix",
+        ),
+        (&["operator", "--image", "a b"], "'--image <IMAGE>': not an image"),
+        (&["operator", "--namespace", "Bad_NS"], "'--namespace <NAME>': not a namespace"),
         (&["true"], "to run a program, write it after --: coop -- true"),
         (&["--port", "0", "true", "-v"], "to run a program, write it after --: coop -- true"),
     ] {

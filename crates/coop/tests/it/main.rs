@@ -28,6 +28,7 @@ mod lock;
 mod opencode;
 mod opencode_link;
 mod projects;
+mod readme;
 mod record;
 mod registry;
 mod repository;

@@ -149,6 +149,7 @@ fn the_command_line_reference_is_current() {
         &["completions", "--help"],
         &["doctor", "--help"],
         &["operator", "--help"],
+        &["unpack", "--help"],
         &["run", "--help"],
         &["sim", "--help"],
     ] {

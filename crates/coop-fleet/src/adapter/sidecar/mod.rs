@@ -226,6 +226,11 @@ impl SidecarAdapter {
         self.followed(agent).is_some_and(|followed| followed.sidecar.name == sidecar)
     }
 
+    /// Tells why no new agent can be called so, if that is known without asking anybody.
+    pub fn refuses(&self, agent: &AgentId) -> Option<String> {
+        self.launcher.refuses(agent)
+    }
+
     /// Returns the sidecars that run, whoever started them.
     pub async fn running(&self) -> Vec<Running> {
         self.launcher.running(&self.agents).await

@@ -24,3 +24,33 @@ fn agents_that_others_apply_are_shown_and_steered() {
     lab.ok(&["kill", "sim1"]);
     assert_eq!(cluster.get("agents", "sim1").expect("it is there")["spec"]["suspend"], true);
 }
+
+/// What a cluster cannot have is refused before anything is written down or made; a daemon that was told no image shows and steers
+/// what is there all the same.
+#[test]
+fn what_a_cluster_cannot_have_is_refused_at_once() {
+    let home = tempfile::tempdir().expect("a folder");
+    let cluster = super::FakeCluster::start(home.path());
+    let env = vec![("COOP_LAUNCHER", "kubernetes".into()), ("COOP_KUBECONFIG", cluster.kubeconfig.clone())];
+    let mut lab = Lab::with_env("", env);
+    let refused = |lab: &Lab, name: &str| {
+        let (code, _, said) = lab.run(&["spawn", name, "--agent", "claude"]);
+        assert_eq!(code, 1, "{said}");
+        said
+    };
+    let bad_name =
+        "coop: Bad_Name: that cannot be a name in a cluster: use lower-case letters, digits and -, 48 at most\n";
+    assert_eq!(refused(&lab, "Bad_Name"), bad_name);
+    let no_image =
+        "coop: writer: no image is said that it could run in: begin the daemon with `coop up --image IMAGE`\n";
+    assert_eq!(refused(&lab, "writer"), no_image);
+    super::apply(&cluster, "sim1");
+    lab.until(0, "idleness", |entry| is(entry, "idle"));
+    let shown = lab.json(&["ls"]);
+    let ids: Vec<_> = shown["agents"].as_array().into_iter().flatten().map(|agent| &agent["id"]).collect();
+    assert_eq!(ids, ["sim1"], "nothing else was written down");
+    lab.kill();
+    lab.up_with(&["--image", "agent:1"]);
+    assert_eq!(refused(&lab, "Bad_Name"), bad_name);
+    assert_eq!(cluster.get("agents", "Bad_Name"), None);
+}

@@ -1,0 +1,45 @@
+//! What a cluster takes for a name.
+
+/// What longer names leave no room for: all that belongs to an agent is called after it, and a name has 63 letters.
+pub(crate) const LONGEST_AGENT: usize = 48;
+const LONGEST_LABEL: usize = 63;
+const LONGEST_NAME: usize = 253;
+
+/// Tells whether an agent in a cluster can be called so.
+pub fn is_agent_name(name: &str) -> bool {
+    is_label(name) && name.len() <= LONGEST_AGENT
+}
+
+/// Tells whether a namespace can be called so.
+pub fn is_namespace(name: &str) -> bool {
+    is_label(name) && name.len() <= LONGEST_LABEL
+}
+
+/// Tells whether most other things, a Secret for one, can be called so.
+pub fn is_object_name(name: &str) -> bool {
+    name.split('.').all(is_label) && name.len() <= LONGEST_NAME
+}
+
+fn is_label(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    name.bytes().all(is_plain) && !name.starts_with('-') && !name.ends_with('-') && !name.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_kubernetes() {
+        for name in ["a", "team-b", "0"] {
+            assert!(is_agent_name(name) && is_namespace(name) && is_object_name(name), "{name}");
+        }
+        for name in ["", "-a", "a-", "Bad", "a_b", "\u{e4}", "a..b", ".a"] {
+            assert!(!is_agent_name(name) && !is_namespace(name) && !is_object_name(name), "{name}");
+        }
+        assert!(is_object_name("registry.example") && !is_namespace("registry.example"));
+        assert!(is_agent_name(&"a".repeat(48)) && !is_agent_name(&"a".repeat(49)));
+        assert!(is_namespace(&"a".repeat(63)) && !is_namespace(&"a".repeat(64)));
+        assert!(is_object_name(&"a".repeat(253)) && !is_object_name(&"a".repeat(254)));
+    }
+}

@@ -1,0 +1,149 @@
+//! What the options about where agents run take. What is wrong is told before anything is begun.
+
+use std::path::PathBuf;
+
+use coop_kube::{SecretVariable, is_namespace, is_object_name};
+
+/// An amount of memory, as it was written and in bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Size {
+    pub(super) text: String,
+    pub(super) bytes: u64,
+}
+
+pub(super) fn parse_size(text: &str) -> Result<Size, String> {
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let power = match unit {
+        "" => 0,
+        "Ki" => 1,
+        "Mi" => 2,
+        "Gi" => 3,
+        _ => return Err("not a size; use one such as 512Mi or 2Gi".to_owned()),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1024_u64.pow(power)));
+    let bytes = bytes.filter(|bytes| *bytes > 0).ok_or("not a size; use one such as 512Mi or 2Gi")?;
+    Ok(Size { text: text.to_owned(), bytes })
+}
+
+pub(super) fn parse_cpus(text: &str) -> Result<f64, String> {
+    let cpus = text.parse::<f64>().ok().filter(|cpus| (0.001..=1024.0).contains(cpus));
+    cpus.ok_or_else(|| "not a number of processors; use one such as 1.5".to_owned())
+}
+
+pub(super) fn parse_secret(text: &str) -> Result<SecretVariable, String> {
+    let parts = text.split_once('=').and_then(|(env, place)| Some((env, place.split_once('/')?)));
+    let Some((env, (secret, key))) =
+        parts.filter(|(env, (secret, key))| ![env, secret, key].iter().any(|part| part.is_empty()))
+    else {
+        return Err("not NAME=SECRET/KEY".to_owned());
+    };
+    parse_object_name(secret)?;
+    Ok(SecretVariable { env: env.to_owned(), secret: secret.to_owned(), key: key.to_owned() })
+}
+
+pub(crate) fn parse_image(text: &str) -> Result<String, String> {
+    match text.is_empty() || text.contains(char::is_whitespace) {
+        true => Err("not an image; use one such as registry.example/agent:1".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
+pub(crate) fn parse_namespace(text: &str) -> Result<String, String> {
+    match is_namespace(text) {
+        true => Ok(text.to_owned()),
+        false => Err("not a namespace: lower-case letters, digits and -, 63 at most".to_owned()),
+    }
+}
+
+pub(crate) fn parse_object_name(text: &str) -> Result<String, String> {
+    match is_object_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("{text:?} cannot be a name in a cluster: lower-case letters, digits, - and .")),
+    }
+}
+
+/// What an engine takes beside folders of this machine are volumes of its own, which have a name.
+pub(super) fn parse_mount(text: &str) -> Result<String, String> {
+    let parts: Vec<&str> = text.split(':').collect();
+    let is_mount = match parts.as_slice() {
+        [here, there] | [here, there, _] => {
+            let is_here = here.starts_with('/') || (!here.is_empty() && !here.contains('/'));
+            is_here && there.starts_with('/') && parts.iter().all(|part| !part.is_empty())
+        }
+        _ => false,
+    };
+    match is_mount {
+        true => Ok(text.to_owned()),
+        false => Err("not HERE:THERE or HERE:THERE:ro with whole paths; use one such as /srv/keys:/keys:ro".to_owned()),
+    }
+}
+
+/// A size as Kubernetes takes it for a volume.
+pub(super) fn parse_claim(text: &str) -> Result<String, String> {
+    let digits = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let units = ["", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    let is_some = number.parse::<f64>().is_ok_and(|number| number > 0.0);
+    match is_some && units.contains(&unit) {
+        true => Ok(text.to_owned()),
+        false => Err("not the size of a volume; use one such as 5Gi".to_owned()),
+    }
+}
+
+pub(super) fn parse_engine(text: &str) -> Result<PathBuf, String> {
+    let path = text.strip_prefix("unix://").unwrap_or(text);
+    match path.contains("://") || path.is_empty() {
+        true => Err(
+            "not an engine of this machine, whose folders containers see: give the path of its Unix socket, such as \
+                     /var/run/docker.sock"
+                .to_owned(),
+        ),
+        false => Ok(PathBuf::from(path)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_processors_and_secrets_are_what_they_say() {
+        let bytes = |text| parse_size(text).map(|size| size.bytes).ok();
+        assert_eq!(bytes("2Gi"), Some(2 << 30));
+        assert_eq!(bytes("512Mi"), Some(512 << 20));
+        for wrong in ["", "Gi", "2G", "0Mi", "99999999999999999999", "99999999999Gi"] {
+            assert_eq!(bytes(wrong), None, "{wrong}");
+        }
+        assert_eq!(parse_cpus("1.5"), Ok(1.5));
+        assert!(parse_cpus("0").is_err() && parse_cpus("NaN").is_err() && parse_cpus("-1").is_err());
+        let secret = parse_secret("KEY=models/claude").expect("one");
+        assert_eq!((secret.env.as_str(), secret.secret.as_str(), secret.key.as_str()), ("KEY", "models", "claude"));
+        assert!(parse_secret("KEY=models").is_err() && parse_secret("=a/b").is_err());
+    }
+
+    #[test]
+    fn what_no_cluster_and_no_engine_would_take_is_refused() {
+        for mount in ["/srv/keys:/keys", "/srv/keys:/keys:ro", "cache:/cache"] {
+            assert_eq!(parse_mount(mount).as_deref(), Ok(mount));
+        }
+        for mount in ["foo", "", ":/x", "/x:", "/x:y", "./x:/x", "a/b:/x", "/a:/b:", "/a:/b:ro:z"] {
+            assert!(parse_mount(mount).is_err(), "{mount}");
+        }
+        for claim in ["5Gi", "1.5Ti", "1000", "20G"] {
+            assert_eq!(parse_claim(claim).as_deref(), Ok(claim));
+        }
+        for claim in ["big", "", "Gi", "0Gi", "5GB", "-1Gi", "1.2.3Gi", "5 Gi"] {
+            assert!(parse_claim(claim).is_err(), "{claim}");
+        }
+        assert!(parse_image("").is_err() && parse_image("a b").is_err() && parse_image("agent@sha256:1").is_ok());
+        assert!(
+            parse_namespace("Bad_NS").is_err() && parse_namespace("a.b").is_err() && parse_namespace("team").is_ok()
+        );
+        assert!(parse_object_name("Fast").is_err() && parse_object_name("fast.example").is_ok());
+        assert!(parse_secret("KEY=Models/claude").is_err());
+        assert_eq!(parse_engine("unix:///run/x.sock"), Ok("/run/x.sock".into()));
+        assert_eq!(parse_engine("x.sock"), Ok("x.sock".into()));
+        assert!(parse_engine("tcp://build:2375").is_err() && parse_engine("").is_err());
+    }
+}
