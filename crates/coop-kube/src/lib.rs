@@ -25,9 +25,9 @@ mod way;
 mod world;
 
 pub use self::actions::{Action, ErrorActions, FleetActions, PromptActions, WhenAsked, WhenFailed, WhenIdle};
-pub use self::launch::{Applied, ClusterLauncher, ClusterOptions, Reach, Template};
+pub use self::launch::{Applied, ClusterLauncher, ClusterOptions, Reach, Template, Usable};
 pub use self::manifest::Images;
-pub use self::names::{is_agent_name, is_namespace, is_object_name};
+pub use self::names::{is_namespace, is_object_name};
 pub use self::operate::{OperateError, Options, ReadBrief, operate};
 pub use self::own::OwnImageError;
 pub use self::plan::{NodeFate, Part, Plan, Seen, Step, plan};

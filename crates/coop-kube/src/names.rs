@@ -6,7 +6,7 @@ const LONGEST_LABEL: usize = 63;
 const LONGEST_NAME: usize = 253;
 
 /// Tells whether an agent in a cluster can be called so.
-pub fn is_agent_name(name: &str) -> bool {
+pub(crate) fn is_agent_name(name: &str) -> bool {
     is_label(name) && name.len() <= LONGEST_AGENT
 }
 

@@ -1,9 +1,13 @@
 //! The image of the pod that this program runs in, for those who are told no other.
 
 use std::fs;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
+use tokio::time::timeout;
+
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// Why nobody knows the image.
 #[derive(Debug, thiserror::Error)]
@@ -20,8 +24,11 @@ pub enum OwnImageError {
         container: &'static str,
     },
     /// The API server does not say.
-    #[error("the API server does not tell the image of the pod that this is: {0}")]
-    Unheard(kube::Error),
+    #[error("the API server does not tell the image of the pod that this is")]
+    Unheard(#[source] kube::Error),
+    /// The API server does not answer.
+    #[error("the API server does not answer")]
+    Silent,
 }
 
 /// Returns the image of the container with this name, or of the only one, in the pod that this runs in.
@@ -36,8 +43,9 @@ fn host() -> String {
 
 async fn image_of(pods: &Api<Pod>, name: &str, container: &'static str) -> Result<String, OwnImageError> {
     // Whoever may list pods need not be one who may get them.
-    let found = pods.list(&ListParams::default().fields(&format!("metadata.name={name}"))).await;
-    let found = found.map_err(OwnImageError::Unheard)?;
+    let which = ListParams::default().fields(&format!("metadata.name={name}"));
+    let found = timeout(ANSWER, pods.list(&which)).await;
+    let found = found.map_err(|_| OwnImageError::Silent)?.map_err(OwnImageError::Unheard)?;
     let pod = found.items.into_iter().find(|pod| pod.metadata.name.as_deref() == Some(name));
     let pod = pod.and_then(|pod| pod.spec).ok_or_else(|| OwnImageError::NoPod(name.to_owned()))?;
     let image = match pod.containers.as_slice() {

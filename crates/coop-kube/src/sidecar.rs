@@ -54,8 +54,8 @@ pub struct Heard {
     pub session: Option<String>,
     /// What it has used.
     pub usage: Option<UsageStatus>,
-    /// Whether a turn has begun since this sidecar was started.
-    pub turn_began: bool,
+    /// What the first turn was about that has begun since this sidecar was started; nothing is said of one that is not known.
+    pub first_turn: Option<String>,
     /// Why the sidecar is not heard any more, if it is not; the rest is what it said last.
     pub unreachable: Option<String>,
 }
@@ -123,7 +123,7 @@ impl Sidecar {
     /// Follows the sidecar until nobody wants to know any more, and tells what has changed.
     pub(crate) async fn follow(self, agent: String, heard: mpsc::Sender<(String, Heard)>) {
         let mut follower =
-            Follower { sidecar: self, agent, heard, cursor: Seq(0), turn_began: false, was_heard: false, last: None };
+            Follower { sidecar: self, agent, heard, cursor: Seq(0), first_turn: None, was_heard: false, last: None };
         let (mut failures, mut pause) = (0, SHORTEST);
         loop {
             let why = match follower.sidecar.connect(follower.cursor).await {
@@ -160,7 +160,7 @@ impl Sidecar {
         }
     }
 
-    async fn look(&self, turn_began: bool) -> Result<Heard, SidecarError> {
+    async fn look(&self, first_turn: Option<String>) -> Result<Heard, SidecarError> {
         let agent: AgentReply = self.get("agent").await?;
         let ask = match agent.name.as_str() {
             "prompt" => self.get::<AsksReply>("agent/asks").await?.asks.into_iter().next(),
@@ -191,7 +191,7 @@ impl Sidecar {
             }),
             session: some(agent.session_id),
             usage,
-            turn_began,
+            first_turn,
             unreachable: None,
         })
     }
@@ -249,7 +249,7 @@ struct Follower {
     agent: String,
     heard: mpsc::Sender<(String, Heard)>,
     cursor: Seq,
-    turn_began: bool,
+    first_turn: Option<String>,
     /// Whether it said how its agent is since it was last lost.
     was_heard: bool,
     last: Option<Heard>,
@@ -275,7 +275,7 @@ impl Follower {
                 },
                 () = sleep_until(look_at.unwrap_or(ping_at)), if look_at.is_some() => {
                     look_at = None;
-                    match self.sidecar.look(self.turn_began).await {
+                    match self.sidecar.look(self.first_turn.clone()).await {
                         Ok(heard) => {
                             self.was_heard = true;
                             self.tell(heard).await;
@@ -301,7 +301,9 @@ impl Follower {
         match serde_json::from_str(text) {
             Ok(Told::Log(event)) => {
                 self.cursor = self.cursor.max(event.seq);
-                self.turn_began |= matches!(event.body, EventBody::Turn(Turn::Began { .. }));
+                if let EventBody::Turn(Turn::Began { prompt }) = event.body {
+                    self.first_turn.get_or_insert(prompt.unwrap_or_default());
+                }
                 true
             }
             Ok(Told::Else) => false,
@@ -327,7 +329,7 @@ impl Follower {
             ask: None,
             session: None,
             usage: None,
-            turn_began: self.turn_began,
+            first_turn: self.first_turn.clone(),
             unreachable: None,
         };
         let last = self.last.clone().unwrap_or_else(nothing);

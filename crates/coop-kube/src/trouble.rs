@@ -13,12 +13,15 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Error, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::way::cause;
 
 /// How often it is looked whether a trouble is over: a watch that goes on says nothing until something changes.
 const AGAIN: Duration = Duration::from_secs(5);
+
+/// How much is told of what an API server says.
+const SAID: usize = 300;
 
 /// Why something is not known, or cannot be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,12 +74,17 @@ impl Troubles {
             }
             match trouble {
                 Some(trouble) => {
-                    tracing::warn!(about, "{}", trouble.text);
+                    // What is so for everything is said once.
+                    if all.values().all(|other| other.text != trouble.text) {
+                        tracing::warn!("{}", trouble.text);
+                    }
                     all.insert(about.to_owned(), trouble);
                 }
                 None => {
-                    tracing::info!(about, "the API server at {} answers again", self.address);
                     all.remove(about);
+                    if all.is_empty() {
+                        tracing::info!("the API server at {} answers again", self.address);
+                    }
                 }
             }
             true
@@ -98,13 +106,17 @@ impl Troubles {
             };
             return Trouble { text, is_lasting: false };
         };
+        // Who is between may answer with a whole page.
+        let said: String = status.message.lines().next().unwrap_or_default().chars().take(SAID).collect();
         let text = match status.code {
             401 => format!("{server} does not know us: look at the credentials in the configuration"),
             403 => {
-                format!("{server} does not allow it ({}): give the rights that deploy/kubernetes has", status.message)
+                format!("{server} does not allow it ({said}): give the rights that deploy/kubernetes has")
             }
-            404 if about == "agents" => format!("{server} has no Agents: apply deploy/kubernetes to it first"),
-            _ => format!("{server} says: {}", status.message),
+            404 if about == "agents" && !said.starts_with("namespaces ") => {
+                format!("{server} has no Agents: apply deploy/kubernetes to it first")
+            }
+            _ => format!("{server} says: {said}"),
         };
         Trouble { text, is_lasting: matches!(status.code, 401 | 403 | 404) }
     }
@@ -133,12 +145,16 @@ where
                         is_in_trouble = false;
                         break event;
                     }
-                    Err(error) => is_in_trouble = note(&troubles, &about, error),
+                    Err(error) => is_in_trouble |= note(&troubles, &about, error),
                 },
                 () = sleep(AGAIN), if is_in_trouble => {
-                    let listed = api.list_metadata(&ListParams::default().limit(1)).await;
-                    is_in_trouble = listed.is_err();
-                    troubles.note(&about, listed.err().map(|error| troubles.trouble(&about, &error)));
+                    let trouble = match timeout(AGAIN, api.list_metadata(&ListParams::default().limit(1))).await {
+                        Ok(Ok(_)) => None,
+                        Ok(Err(error)) => Some(troubles.trouble(&about, &error)),
+                        Err(_) => Some(troubles.silence()),
+                    };
+                    is_in_trouble = trouble.is_some();
+                    troubles.note(&about, trouble);
                 }
             }
         };
@@ -146,14 +162,17 @@ where
     }))
 }
 
-/// Notes why a watch has broken off, and returns whether that is a trouble.
+/// Notes why a watch has broken off, and returns whether it has to be looked when that is over: a list says so itself.
 fn note(troubles: &Troubles, about: &str, error: watcher::Error) -> bool {
     use watcher::Error::{InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed};
     match error {
-        InitialListFailed(error) | WatchStartFailed(error) => {
+        InitialListFailed(error) => {
             troubles.note(about, Some(troubles.trouble(about, &error)));
-            // What is not understood in a whole list may not be what is asked for to see whether it is over.
-            !matches!(error, Error::SerdeError(_))
+            false
+        }
+        WatchStartFailed(error) => {
+            troubles.note(about, Some(troubles.trouble(about, &error)));
+            true
         }
         // Watches end now and then. Whether that means something shows when they are begun again.
         WatchFailed(_) | WatchError(_) => false,

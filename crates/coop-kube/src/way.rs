@@ -23,9 +23,7 @@ pub struct Way {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoWay {
     /// Nothing names one.
-    #[error(
-        "no cluster is known: there is no {0}, and this is not a pod; say which with --kubeconfig FILE or KUBECONFIG"
-    )]
+    #[error("no cluster is known: there is no {0}; say which with --kubeconfig FILE or KUBECONFIG")]
     Nothing(String),
     /// What names one cannot be used.
     #[error("the configuration {0} names no cluster that can be used: {1}")]
@@ -61,9 +59,12 @@ impl Way {
     /// Finds the cluster. Nothing is asked yet.
     pub async fn reach(&self) -> Result<Reached, NoWay> {
         let config = self.config().await?;
-        let address = config.cluster_url.to_string();
+        // Without who asks: it is told to others.
+        let url = &config.cluster_url;
+        let host = url.authority().map_or("", |who| who.as_str().rsplit('@').next().unwrap_or_default());
+        let address = format!("{}://{host}{}", url.scheme_str().unwrap_or("https"), url.path().trim_end_matches('/'));
         let client = Client::try_from(config).map_err(|error| self.unusable(cause(&error)))?;
-        Ok(Reached { client, troubles: Troubles::at(address.trim_end_matches('/')) })
+        Ok(Reached { client, troubles: Troubles::at(&address) })
     }
 
     async fn config(&self) -> Result<Config, NoWay> {
@@ -79,17 +80,22 @@ impl Way {
             Ok(config) => return Ok(config),
             Err(error) => error,
         };
-        match &error {
-            KubeconfigError::FindPath => {}
-            KubeconfigError::ReadConfig(error, _) if error.kind() == ErrorKind::NotFound => {}
-            KubeconfigError::CurrentContextNotSet => {
-                return Err(self.unusable("it says no current context; say --context NAME"));
-            }
-            KubeconfigError::LoadContext(name) => return Err(self.unusable(format!("it has no context {name}"))),
-            error => return Err(self.unusable(cause(error))),
+        // A pod has its service account, whatever else it may have.
+        if self.kubeconfig.is_none()
+            && self.context.is_none()
+            && let Ok(config) = Config::incluster()
+        {
+            return Ok(config);
         }
-        let in_pod = if self.kubeconfig.is_none() && self.context.is_none() { Config::incluster().ok() } else { None };
-        in_pod.ok_or_else(|| NoWay::Nothing(self.place()))
+        Err(match &error {
+            KubeconfigError::FindPath => NoWay::Nothing(self.place()),
+            KubeconfigError::ReadConfig(error, _) if error.kind() == ErrorKind::NotFound => {
+                NoWay::Nothing(self.place())
+            }
+            KubeconfigError::CurrentContextNotSet => self.unusable("it says no current context; say --context NAME"),
+            KubeconfigError::LoadContext(name) => self.unusable(format!("it has no context {name}")),
+            error => self.unusable(cause(error)),
+        })
     }
 
     fn unusable(&self, why: impl Into<String>) -> NoWay {
@@ -119,7 +125,7 @@ mod tests {
     use super::*;
 
     const GOOD: &str = "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
-        clusters: [{name: here, cluster: {server: 'https://127.0.0.1:6443'}}]\n\
+        clusters: [{name: here, cluster: {server: 'https://me:hush@127.0.0.1:6443/'}}]\n\
         contexts: [{name: here, context: {cluster: here, user: me}}]\nusers: [{name: me, user: {token: hush}}]\n";
 
     /// What a person reads: one sentence, which names the file and what to do, and says nothing twice.
@@ -131,7 +137,7 @@ mod tests {
         let said = |error: NoWay| error.to_string().replace(&file.display().to_string(), "FILE");
         insta::assert_snapshot!(
             said(way(None).reach().await.expect_err("no file")),
-            @"no cluster is known: there is no FILE, and this is not a pod; say which with --kubeconfig FILE or KUBECONFIG"
+            @"no cluster is known: there is no FILE; say which with --kubeconfig FILE or KUBECONFIG"
         );
         fs::write(&file, GOOD).expect("written");
         insta::assert_snapshot!(

@@ -88,6 +88,17 @@ pub struct ClusterLauncher {
     suspended: Arc<Mutex<BTreeMap<String, Suspended>>>,
 }
 
+/// Whether a cluster can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Usable {
+    /// It has told what is there.
+    Yes,
+    /// It does not answer, or cannot just now.
+    Later(String),
+    /// Not before somebody has changed something in it.
+    Never(String),
+}
+
 /// How far it is with a suspension of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Suspended {
@@ -160,15 +171,14 @@ impl ClusterLauncher {
         self.cluster.until(|_| Some(())).await;
     }
 
-    /// Looks for a moment whether the cluster can be used at all. `Err` says what a person has to change in it first; `Ok` with words
-    /// that it does not answer now.
-    pub async fn check(&self) -> Result<Option<String>, String> {
+    /// Looks for a moment whether the cluster can be used at all.
+    pub async fn check(&self) -> Usable {
         // One that was just started may say no at first.
         if timeout(SOON, self.told()).await.is_ok() {
-            return Ok(None);
+            return Usable::Yes;
         }
         let trouble = self.troubles.worst().unwrap_or_else(|| self.troubles.silence());
-        if trouble.is_lasting { Err(trouble.text) } else { Ok(Some(trouble.text)) }
+        if trouble.is_lasting { Usable::Never(trouble.text) } else { Usable::Later(trouble.text) }
     }
 
     /// Returns what is wrong with the way to the cluster, if something is.

@@ -18,7 +18,7 @@ use super::cluster::{Objects, Stage};
 use super::forward::ToPod;
 use super::{ClusterLauncher, READY, Reach, Suspended, Template, Whose, failed, template};
 use crate::manifest::{CONFIG, TOKEN, child};
-use crate::own::own_image;
+use crate::own::{OwnImageError, own_image};
 use crate::resource::Agent;
 
 /// How often an API server that is away is asked again, and the pause between.
@@ -29,7 +29,7 @@ impl ClusterLauncher {
     /// Makes the resource, and its settings after it, so that they go with it.
     pub(super) async fn make(&self, config: &AgentConfig, folder: &Path) -> Result<Agent, LaunchError> {
         let name = format!("{}-{}", child(&config.agent.0), &uuid::Uuid::new_v4().simple().to_string()[..8]);
-        let template = self.template().await;
+        let template = self.template().await?;
         let wanted = template::agent(&template, &self.fleet, config, &name).map_err(LaunchError::Failed)?;
         let settings = portable_settings(folder).map_err(|error| failed("its settings", error))?;
         let made = match self.agents.create(&PostParams::default(), &wanted).await {
@@ -57,13 +57,17 @@ impl ClusterLauncher {
     }
 
     /// Returns what agents have in common, with an image if there is one: within the cluster that of our own pod.
-    async fn template(&self) -> Template {
+    async fn template(&self) -> Result<Template, LaunchError> {
         let mut template = self.template.clone();
         if template.image.is_none() && self.reach == Reach::Direct {
-            let own = own_image(&self.pods, "fleet").await;
-            template.image = own.inspect_err(|error| tracing::warn!(%error, "agents have no image")).ok();
+            let own = own_image(&self.pods, "fleet").await.map_err(|error| match error {
+                OwnImageError::Unheard(error) => self.failed("the image of this pod is not known", "pods", &error),
+                OwnImageError::Silent => LaunchError::Failed(self.troubles.silence().text),
+                nobody => LaunchError::Failed(format!("{}: {nobody}", template::NO_IMAGE)),
+            });
+            template.image = Some(own?);
         }
-        template
+        Ok(template)
     }
 
     /// Deletes this resource, and no other that has its name by now.
@@ -83,7 +87,8 @@ impl ClusterLauncher {
     /// Takes back what could not be begun.
     pub(super) async fn unmake(&self, agent: &Agent) {
         if let Err(error) = self.delete(agent).await {
-            tracing::error!(agent = agent.name_any(), %error, "an Agent that did not start cannot be deleted");
+            let error = self.troubles.trouble("agents", &error).text;
+            tracing::error!(agent = agent.name_any(), error, "an Agent that did not start cannot be deleted");
         }
     }
 

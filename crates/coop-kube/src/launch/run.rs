@@ -131,7 +131,7 @@ impl Launcher for ClusterLauncher {
             Whose::Applied => self.suspend(&agent.0, true).await,
             Whose::AnotherFleet => return Err(format!("another fleet has {agent}")),
         };
-        begun.map(|()| under_way).map_err(|error| error.to_string())
+        begun.map(|()| under_way).map_err(|error| self.troubles.trouble("agents", &error).text)
     }
 
     /// A pod is never struck from the books by us: it might run on.
@@ -146,7 +146,7 @@ impl Launcher for ClusterLauncher {
             is_over.then(|| found.clone())
         };
         match self.cluster.look(is_left) {
-            Some(left) => self.delete(&left).await.map_err(|error| error.to_string()),
+            Some(left) => self.delete(&left).await.map_err(|error| self.troubles.trouble("agents", &error).text),
             None => Ok(()),
         }
     }

@@ -256,7 +256,7 @@ async fn a_cluster_without_the_definition_is_told_at_once() {
     });
     let launcher = lab.launcher_by(client, "one");
     let why = "the API server at https://cluster has no Agents: apply deploy/kubernetes to it first";
-    assert_eq!(launcher.check().await, Err(why.to_owned()));
+    assert_eq!(launcher.check().await, Usable::Never(why.to_owned()));
     assert_eq!(launcher.trouble().as_deref(), Some(why));
     let began = tokio::time::Instant::now();
     let started = launcher.start(&config(), &lab.folder("one")).await;
@@ -268,10 +268,10 @@ async fn a_cluster_without_the_definition_is_told_at_once() {
 async fn a_cluster_that_is_silent_is_told_and_waited_for() {
     let lab = Lab::new();
     let launcher = lab.launcher_by(client_with(&lab.cluster, |_| Fate::Silence), "one");
-    let why = Some("the API server at https://cluster does not answer".to_owned());
-    assert_eq!((launcher.check().await, launcher.trouble()), (Ok(why.clone()), why));
+    let why = "the API server at https://cluster does not answer".to_owned();
+    assert_eq!((launcher.check().await, launcher.trouble()), (Usable::Later(why.clone()), Some(why)));
     let launcher = lab.launcher_by(client(&lab.cluster), "one");
-    assert_eq!((launcher.check().await, launcher.trouble()), (Ok(None), None));
+    assert_eq!((launcher.check().await, launcher.trouble()), (Usable::Yes, None));
 }
 
 /// Nobody is asked for that, so that it is told at once also while the API server is away.

@@ -125,13 +125,16 @@ async fn image(reached: &Reached, namespace: &str, said: Option<String>) -> Resu
     let pods = Api::namespaced(reached.client.clone(), namespace);
     let troubles = &reached.troubles;
     loop {
-        match own_image(&pods, "operator").await {
-            Err(OwnImageError::Unheard(error)) if !troubles.trouble(PODS, &error).is_lasting => {
-                troubles.note(PODS, Some(troubles.trouble(PODS, &error)));
-                sleep(ASK_AGAIN).await;
+        let trouble = match own_image(&pods, "operator").await {
+            Err(OwnImageError::Unheard(error)) => troubles.trouble(PODS, &error),
+            Err(OwnImageError::Silent) => troubles.silence(),
+            told => {
+                troubles.note(PODS, None);
+                return told.map_err(OperateError::Image);
             }
-            told => return told.map_err(OperateError::Image),
-        }
+        };
+        troubles.note(PODS, Some(trouble));
+        sleep(ASK_AGAIN).await;
     }
 }
 

@@ -14,6 +14,7 @@ use crate::manifest::{self, FINALIZER, child};
 use crate::plan::Step;
 use crate::resource::{Agent, AgentStatus, PromptStatus};
 use crate::sidecar::{Delivery, Sidecar, SidecarError};
+use crate::way::cause;
 
 /// How often it is tried to write down what became of a message.
 const TRIES: u32 = 5;
@@ -60,7 +61,10 @@ pub(super) enum Failed {
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Api(error) => write!(f, "{error}"),
+            Self::Api(error) => match &**error {
+                kube::Error::Api(status) => write!(f, "{}", status.message),
+                error => write!(f, "{}", cause(error)),
+            },
             Self::Prompt(why) => write!(f, "its prompt was not taken: {why}"),
             Self::Taken(kind) => write!(f, "there is a {kind} of its name that is not known to be its"),
             Self::Panicked => write!(f, "it broke off, by a fault of coop's"),

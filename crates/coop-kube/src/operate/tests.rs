@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 use coop_sim::cluster::{Cluster, Sidecars};
 use hyper::Method;
@@ -257,4 +257,26 @@ async fn pods_bring_coop_from_the_operators_own_image_unless_another_is_named() 
         assert_eq!(said(image(&reached, "team", None).await).as_deref(), Ok("registry.example/coop:2"));
     })
     .await;
+}
+
+/// A second operator waits for the lease and watches nothing: what was in its way is over when that is.
+#[tokio::test(start_paused = true)]
+async fn what_kept_an_operator_from_its_image_passes() {
+    let cluster = Cluster::default();
+    let refusals = Arc::new(AtomicU16::new(2));
+    let left = refusals.clone();
+    let client = client_with(&cluster, move |_| {
+        let before = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        if before.is_ok() { Fate::Refuse(403) } else { Fate::Answer }
+    });
+    let reached = reached(client);
+    let image = image(&reached, "team", None);
+    tokio::pin!(image);
+    let trouble = tokio::select! {
+        trouble = reached.troubles.lasting() => trouble,
+        _ = &mut image => panic!("it was refused"),
+    };
+    assert_eq!(reached.trouble(), Some(trouble.text));
+    assert!(image.await.is_err(), "this is no pod");
+    assert_eq!(reached.trouble(), None);
 }

@@ -131,8 +131,8 @@ pub fn plan(agent: &Agent, images: &Images, seen: &Seen<'_>) -> Plan {
     if !agent.finalizers().iter().any(|one| one == FINALIZER) {
         return Plan { steps: vec![Step::Hold], status: told, again: None };
     }
-    let told = AgentStatus { prompt: prompt(&told, seen), ..told };
     let first = valid::first_message(agent, seen);
+    let told = AgentStatus { prompt: prompt(&told, seen, first.as_ref().ok().copied().flatten()), ..told };
     let mut steps = Vec::new();
     let mut again = None;
     let sight = match seen.pod {
@@ -144,14 +144,14 @@ pub fn plan(agent: &Agent, images: &Images, seen: &Seen<'_>) -> Plan {
         None => without_pod(agent, images, &told, seen, &mut steps),
     };
     // What makes no sense is not begun. What runs already runs on as it was meant before.
-    let is_begun = |step: &Step| matches!(step, Step::MakePod(_) | Step::MakeClaim(_));
+    let is_begun = |step: &Step| matches!(step, Step::MakePod(_));
     let sight = match &first {
         Err(_) if steps.iter().any(is_begun) => {
             steps.clear();
             Sight::Invalid
         }
         // Also one that has ended is left as it is: there would be no next pod.
-        Err(_) if sight == Sight::Heard => {
+        Err(_) if matches!(sight, Sight::Heard | Sight::Pending) => {
             steps.clear();
             sight
         }
@@ -251,8 +251,10 @@ fn with_pod(
             "Running" if is_known => Sight::Remembered,
             "Running" => Sight::Unheard,
             _ => {
-                // Nothing has run in it yet. It may wait for what was wrong and is mended: an image, a Secret to fetch it with.
-                if agent.spec.managed_by == Manager::Operator && is_other(pod, agent, images) {
+                // It may wait for what was wrong and is mended: an image, a Secret to fetch it with. One that is at its volume or
+                // its repository goes on.
+                let is_stuck = status::waits_for(pod).is_some();
+                if is_stuck && agent.spec.managed_by == Manager::Operator && is_other(pod, agent, images) {
                     steps.extend(end(pod, seen));
                 }
                 Sight::Pending
@@ -330,12 +332,17 @@ fn pause(told: &AgentStatus, pod: &Pod) -> Duration {
 
 /// Returns how far the first message is. One that somebody began to give, and who is gone, is never given again: the
 /// sidecar's log says whether it came, or nobody knows.
-fn prompt(told: &AgentStatus, seen: &Seen<'_>) -> Option<PromptStatus> {
-    match (told.prompt, seen.heard) {
-        (Some(PromptStatus::Sending | PromptStatus::Unsure), Some(heard)) if heard.unreachable.is_none() => {
-            Some(if heard.turn_began { PromptStatus::Delivered } else { PromptStatus::Unsure })
+fn prompt(told: &AgentStatus, seen: &Seen<'_>, message: Option<&str>) -> Option<PromptStatus> {
+    let Some(heard) = seen.heard.filter(|heard| heard.unreachable.is_none()) else { return told.prompt };
+    let first = heard.first_turn.as_deref();
+    match told.prompt {
+        Some(PromptStatus::Sending) if first.is_some() => Some(PromptStatus::Delivered),
+        Some(PromptStatus::Sending) => Some(PromptStatus::Unsure),
+        // It came after all, only late. A turn about something else says nothing of it.
+        Some(PromptStatus::Unsure) if first.is_some() && first.map(str::trim) == message.map(str::trim) => {
+            Some(PromptStatus::Delivered)
         }
-        (prompt, _) => prompt,
+        prompt => prompt,
     }
 }
 

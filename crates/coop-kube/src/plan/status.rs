@@ -205,7 +205,7 @@ fn said(seen: &Seen<'_>, sight: &Sight) -> String {
 }
 
 /// Returns what a pod that does not run yet waits for, in Kubernetes' words.
-fn waits_for(pod: &Pod) -> Option<String> {
+pub(super) fn waits_for(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
     let waiting = containers.filter_map(|one| one.state.as_ref()?.waiting.as_ref()).find_map(|waiting| {

@@ -36,7 +36,7 @@ fn heard(state: &str) -> Heard {
         ask: None,
         session: Some("session-1".into()),
         usage: None,
-        turn_began: false,
+        first_turn: None,
         unreachable: None,
     }
 }
@@ -224,13 +224,19 @@ fn the_prompt_is_given_once() {
     assert_eq!(given(&agent, &heard("idle")), (vec![], Some(PromptStatus::Delivered), false));
     // Whoever was giving it is gone.
     told(&mut agent, |status| status.prompt = Some(PromptStatus::Sending));
-    let began = Heard { turn_began: true, ..heard("working") };
+    let began = Heard { first_turn: Some("Fix it".into()), ..heard("working") };
     assert_eq!(given(&agent, &began), (vec![], Some(PromptStatus::Delivered), false));
     assert_eq!(given(&agent, &heard("idle")), (vec![], Some(PromptStatus::Unsure), true));
     // It came after all, only late.
     told(&mut agent, |status| status.prompt = Some(PromptStatus::Unsure));
     assert_eq!(given(&agent, &heard("idle")), (vec![], Some(PromptStatus::Unsure), true));
     assert_eq!(given(&agent, &began), (vec![], Some(PromptStatus::Delivered), false));
+    let other = Heard { first_turn: Some("Go on".into()), ..heard("working") };
+    assert_eq!(
+        given(&agent, &other),
+        (vec![], Some(PromptStatus::Unsure), true),
+        "somebody has told it something else"
+    );
 }
 
 #[test]
@@ -315,11 +321,20 @@ fn a_secret_that_no_image_can_be_fetched_with_is_told_of() {
 #[test]
 fn a_pod_that_has_not_begun_is_followed_by_one_that_is_as_the_agent_is_now() {
     let mut agent = agent();
-    let waiting = pod(&agent, "Pending");
+    let cloning = pod(&agent, "Pending");
+    let mut waiting = cloning.clone();
+    let stuck = json!([{ "type": "PodScheduled", "status": "False", "message": "no node has room" }]);
+    waiting.status.as_mut().expect("a status").conditions = serde_json::from_value(stuck).expect("conditions");
     assert_eq!(words(&planned(&agent, &seen(Some(&waiting), NodeFate::Fine, None))), Vec::<&str>::new());
     agent.spec.image_pull_secrets = vec![PullSecret { name: "registry".into() }];
     let plan = planned(&agent, &seen(Some(&waiting), NodeFate::Fine, None));
     assert_eq!((words(&plan), plan.status.state.as_str()), (vec!["end"], "pending"));
+    let plan = planned(&agent, &seen(Some(&cloning), NodeFate::Fine, None));
+    assert_eq!(words(&plan), Vec::<&str>::new(), "it is at its repository");
+    let mut nonsense = agent.clone();
+    nonsense.spec.image_pull_secrets = vec![PullSecret { name: String::new() }];
+    let plan = planned(&nonsense, &seen(Some(&waiting), NodeFate::Fine, None));
+    assert_eq!(words(&plan), Vec::<&str>::new(), "there would be no other");
     let running = Pod { status: pod(&agent, "Running").status, ..waiting.clone() };
     assert_eq!(words(&planned(&agent, &seen(Some(&running), NodeFate::Fine, None))), Vec::<&str>::new());
     agent.spec.managed_by = Manager::Fleet;

@@ -15,6 +15,7 @@ use coop_fleet::engine::Agent;
 use coop_fleet::fleet::{Fleet, Machine, Notify};
 use coop_fleet::shim::{LocalHttp, Ports};
 use coop_fleet::store::Store;
+use coop_kube::Usable;
 use coop_server::fleet::{Fate, FleetServer};
 use coop_server::{Config, Listener, Sessions};
 use tokio::net::TcpListener;
@@ -77,10 +78,16 @@ pub(crate) async fn up(options: Up) -> anyhow::Result<i32> {
     let mut charter = Charter::of(&state)?;
     let Launched { adapter: sidecars, place: launcher, cluster } =
         options.launch.adapter(&coop, &state, &charter.id).await?;
-    if let Some(cluster) = &cluster
-        && let Some(why) = cluster.check().await.map_err(anyhow::Error::msg)?
-    {
-        lines.push(format!("warning {why}; it is tried again, and what is known of agents may be old until then"));
+    if let Some(cluster) = &cluster {
+        match cluster.check().await {
+            Usable::Yes => {}
+            Usable::Later(why) => {
+                lines.push(format!(
+                    "warning {why}; it is tried again, and what is known of agents may be old until then"
+                ));
+            }
+            Usable::Never(why) => bail!("{why}"),
+        }
     }
     let claims = Claims::default();
     let sidecars = sidecars.heeding(claims.clone());
