@@ -27,7 +27,7 @@ mod world;
 pub use self::actions::{Action, ErrorActions, FleetActions, PromptActions, WhenAsked, WhenFailed, WhenIdle};
 pub use self::launch::{Applied, ClusterLauncher, ClusterOptions, Reach, Template, Usable};
 pub use self::manifest::Images;
-pub use self::names::{is_namespace, is_object_name};
+pub use self::names::{is_namespace, is_object_name, is_quantity};
 pub use self::operate::{OperateError, Options, ReadBrief, operate};
 pub use self::own::OwnImageError;
 pub use self::plan::{NodeFate, Part, Plan, Seen, Step, plan};

@@ -20,6 +20,14 @@ pub fn is_object_name(name: &str) -> bool {
     name.split('.').all(is_label) && name.len() <= LONGEST_NAME
 }
 
+/// Tells whether it is an amount of something, as Kubernetes takes it.
+pub fn is_quantity(text: &str) -> bool {
+    const UNITS: [&str; 13] = ["", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    let digits = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    number.parse::<f64>().is_ok_and(|number| number > 0.0) && UNITS.contains(&unit)
+}
+
 fn is_label(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     name.bytes().all(is_plain) && !name.starts_with('-') && !name.ends_with('-') && !name.is_empty()

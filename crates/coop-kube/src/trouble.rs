@@ -104,21 +104,26 @@ impl Troubles {
                 Error::SerdeError(wrong) => format!("{server} says what is not understood here: {wrong}"),
                 error => format!("{server} cannot be reached: {}", cause(error)),
             };
-            return Trouble { text, is_lasting: false };
+            // The server is there, and is not the one that is meant, or does not know us.
+            let is_lasting = text.contains("invalid peer certificate");
+            return Trouble { text, is_lasting };
         };
         // Who is between may answer with a whole page.
-        let said: String = status.message.lines().next().unwrap_or_default().chars().take(SAID).collect();
+        let said: String =
+            status.message.lines().next().unwrap_or_default().trim_end_matches('.').chars().take(SAID).collect();
         let text = match status.code {
             401 => format!("{server} does not know us: look at the credentials in the configuration"),
             403 => {
-                format!("{server} does not allow it ({said}): give the rights that deploy/kubernetes has")
+                format!(
+                    "{server} does not allow it ({said}): give the rights that the manifests in deploy/kubernetes have"
+                )
             }
             404 if about == "agents" && !said.starts_with("namespaces ") => {
                 format!("{server} has no Agents: apply deploy/kubernetes to it first")
             }
             _ => format!("{server} says: {said}"),
         };
-        Trouble { text, is_lasting: matches!(status.code, 401 | 403 | 404) }
+        Trouble { text, is_lasting: matches!(status.code, 400 | 401 | 403 | 404) }
     }
 }
 
@@ -218,7 +223,7 @@ mod tests {
             said.extend(troubles.worst().map(|trouble| format!("{} {}", trouble.is_lasting, trouble.text)));
         }
         insta::assert_snapshot!(said.join("\n"), @"
-        true the API server at https://cluster does not allow it (no): give the rights that deploy/kubernetes has
+        true the API server at https://cluster does not allow it (no): give the rights that the manifests in deploy/kubernetes have
         true the API server at https://cluster does not know us: look at the credentials in the configuration
         false the API server at https://cluster says: no
         ");

@@ -70,11 +70,15 @@ impl Way {
     async fn config(&self) -> Result<Config, NoWay> {
         let wanted = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         let read = match &self.kubeconfig {
-            Some(file) => match Kubeconfig::read_from(file) {
-                Ok(read) => Config::from_custom_kubeconfig(read, &wanted).await,
-                Err(error) => Err(error),
+            Some(file) => Kubeconfig::read_from(file),
+            None => Kubeconfig::read(),
+        };
+        let read = match read {
+            Ok(read) => match self.missing(&read) {
+                Some(why) => return Err(self.unusable(why)),
+                None => Config::from_custom_kubeconfig(read, &wanted).await,
             },
-            None => Config::from_kubeconfig(&wanted).await,
+            Err(error) => Err(error),
         };
         let error = match read {
             Ok(config) => return Ok(config),
@@ -92,10 +96,28 @@ impl Way {
             KubeconfigError::ReadConfig(error, _) if error.kind() == ErrorKind::NotFound => {
                 NoWay::Nothing(self.place())
             }
-            KubeconfigError::CurrentContextNotSet => self.unusable("it says no current context; say --context NAME"),
-            KubeconfigError::LoadContext(name) => self.unusable(format!("it has no context {name}")),
-            error => self.unusable(cause(error)),
+            // What follows the first line is a picture of the file.
+            error => self.unusable(error.to_string().lines().next().unwrap_or_default()),
         })
+    }
+
+    /// Says what the configuration names and does not have. Who asks as a user that is not there would be asked for nothing.
+    fn missing(&self, read: &Kubeconfig) -> Option<String> {
+        let named = self.context.as_ref().or(read.current_context.as_ref()).filter(|name| !name.is_empty());
+        let all = || read.contexts.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
+        let Some(named) = named else {
+            return Some(format!("it says no current context; say --context NAME: {}", all()));
+        };
+        let Some(context) = read.contexts.iter().find(|one| one.name == *named) else {
+            return Some(format!("it has no context {named}, only {}", all()));
+        };
+        let context = context.context.as_ref()?;
+        if !read.clusters.iter().any(|one| one.name == context.cluster) {
+            return Some(format!("it has no cluster {}, which its context {named} is for", context.cluster));
+        }
+        let user = context.user.as_ref().filter(|user| !user.is_empty())?;
+        let is_there = read.auth_infos.iter().any(|one| one.name == *user);
+        (!is_there).then(|| format!("it has no user {user}, which its context {named} is for"))
     }
 
     fn unusable(&self, why: impl Into<String>) -> NoWay {
@@ -142,12 +164,15 @@ mod tests {
         fs::write(&file, GOOD).expect("written");
         insta::assert_snapshot!(
             said(way(Some("there")).reach().await.expect_err("no such context")),
-            @"the configuration FILE names no cluster that can be used: it has no context there"
+            @"the configuration FILE names no cluster that can be used: it has no context there, only here"
         );
         assert_eq!(way(None).reach().await.expect("one").address(), "https://127.0.0.1:6443");
+        fs::write(&file, GOOD.replace("name: me", "name: you")).expect("written");
+        let nobody = said(way(None).reach().await.expect_err("no such user"));
+        assert!(nobody.ends_with(": it has no user me, which its context here is for"), "{nobody}");
         fs::write(&file, "clusters: [").expect("written");
         let wrong = said(way(None).reach().await.expect_err("no YAML"));
         assert!(wrong.starts_with("the configuration FILE names no cluster that can be used: "), "{wrong}");
-        assert!(wrong.len() < 400, "{wrong}");
+        assert!(wrong.lines().count() == 1 && wrong.len() < 400, "{wrong}");
     }
 }

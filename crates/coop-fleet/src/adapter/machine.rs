@@ -56,6 +56,10 @@ impl AgentAdapter for MachineAdapter {
         by_its_way!(self, agent, way => way.respond(agent, answer).await)
     }
 
+    fn give_up(&self, agent: &AgentId) {
+        by_its_way!(self, agent, way => way.give_up(agent));
+    }
+
     async fn kill(&self, agent: &AgentId) -> Result<(), AgentAdapterError> {
         by_its_way!(self, agent, way => way.kill(agent).await)
     }

@@ -119,6 +119,9 @@ pub trait AgentAdapter: Clone + Send + Sync + 'static {
         facts: mpsc::Sender<Fact>,
     ) -> impl Future<Output = Result<AgentHandle, AgentAdapterError>> + Send;
 
+    /// Gives up a start that is under way and may take long: nobody wants it any more.
+    fn give_up(&self, _agent: &AgentId) {}
+
     /// Gives an agent a message, at once or not at all. Nothing is ever typed into a dialog.
     fn send(&self, agent: &AgentId, input: &str) -> impl Future<Output = Result<(), AgentAdapterError>> + Send;
 

@@ -73,7 +73,11 @@ impl<A: AgentAdapter, O: Outside> Owner<A, O> {
                 self.look_for(record)?;
                 intents
             }
-            Want::Dismiss => self.note(agent, Input::Dismissed { by, others: false })?,
+            Want::Dismiss => {
+                let intents = self.note(agent, Input::Dismissed { by, others: false })?;
+                self.adapter.give_up(agent);
+                intents
+            }
             Want::Define(defined) => {
                 if !self.lanes.contains_key(agent) {
                     return Err(FleetError::NoSuchAgent(agent.clone()));

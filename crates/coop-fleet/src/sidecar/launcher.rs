@@ -34,6 +34,10 @@ pub trait Launcher: fmt::Debug + Send + Sync + 'static {
     /// agent's own, with its `agent-config.json`.
     async fn start(&self, config: &AgentConfig, folder: &Path) -> Result<Sidecar, LaunchError>;
 
+    /// Gives up a start of this agent's that is under way, as soon as that can be: nobody wants it any more. A start that takes no
+    /// longer than anybody waits may come to its end.
+    fn give_up(&self, _agent: &AgentId) {}
+
     /// Looks for an agent's sidecar, whoever started it. It waits as long as nobody can tell.
     async fn find(&self, agent: &AgentId, folder: &Path) -> Found;
 

@@ -17,6 +17,10 @@ use crate::world::{Known, is_owned};
 /// A process that a signal has ended says nothing about what its agent ended with.
 const BY_SIGNAL: i32 = 128;
 
+/// What a node says of a container that does not come to run before somebody changes something.
+const HOPELESS: [&str; 5] =
+    ["ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError"];
+
 /// The agents of a namespace and their pods.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
@@ -65,6 +69,23 @@ impl Objects {
         }
     }
 
+    /// Returns why this agent's pod will not run as things are, if its node has tried.
+    pub(super) fn stuck(&self, agent: &Agent) -> Option<String> {
+        let pod = self.pods.get(&child(&agent.name_any())).filter(|pod| is_owned(*pod, agent))?;
+        let waiting = containers(pod)
+            .filter_map(|(_, state)| state.waiting.as_ref())
+            .find(|waiting| waiting.reason.as_deref().is_some_and(|reason| HOPELESS.contains(&reason)))?;
+        let (reason, message) = (waiting.reason.as_deref()?, waiting.message.as_deref().unwrap_or_default());
+        Some(format!("its pod cannot run: {reason}: {message}"))
+    }
+
+    /// Tells whether nobody has done anything about this agent.
+    pub(super) fn is_untouched(&self, agent: &Agent) -> bool {
+        let name = agent.name_any();
+        let is_same = |known: &&Agent| known.uid() == agent.uid();
+        !self.has_pod(agent) && self.agents.get(&name).filter(is_same).is_some_and(|known| known.status.is_none())
+    }
+
     /// Tells whether this agent has a pod that has not ended.
     pub(super) fn has_pod(&self, agent: &Agent) -> bool {
         let pod = self.pods.get(&child(&agent.name_any()));
@@ -91,8 +112,14 @@ fn end(pod: &Pod) -> Option<Option<i32>> {
 }
 
 fn states(pod: &Pod) -> impl Iterator<Item = &ContainerState> {
-    let statuses = pod.status.iter().filter_map(|status| status.container_statuses.as_ref()).flatten();
-    statuses.filter(|status| status.name == "agent").filter_map(|status| status.state.as_ref())
+    containers(pod).filter(|(name, _)| *name == "agent").map(|(_, state)| state)
+}
+
+/// Returns how all containers of a pod are, those first that come first.
+fn containers(pod: &Pod) -> impl Iterator<Item = (&str, &ContainerState)> {
+    let status = pod.status.iter();
+    let statuses = status.flat_map(|status| status.init_container_statuses.iter().chain(&status.container_statuses));
+    statuses.flatten().filter_map(|status| Some((status.name.as_str(), status.state.as_ref()?)))
 }
 
 fn last_words(pod: &Pod) -> Option<String> {
@@ -103,9 +130,10 @@ fn last_words(pod: &Pod) -> Option<String> {
 
 fn waits_for(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
-    let waiting = states(pod).find_map(|state| {
+    let waiting = containers(pod).find_map(|(_, state)| {
         let waiting = state.waiting.as_ref()?;
-        Some(format!("{}: {}", waiting.reason.as_deref()?, waiting.message.as_deref().unwrap_or_default()))
+        let reason = waiting.reason.as_deref().filter(|reason| *reason != "PodInitializing")?;
+        Some(format!("{reason}: {}", waiting.message.as_deref().unwrap_or_default()))
     });
     let conditions = status.conditions.iter().flatten();
     let unscheduled = || conditions.filter(|one| one.status == "False").find_map(|one| one.message.clone());

@@ -27,7 +27,7 @@ use coop_fleet::launcher::{LaunchError, Running};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt;
 use kube::api::Api;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
 use self::cluster::{Cluster, Stage};
@@ -43,6 +43,9 @@ const HEARD: Duration = Duration::from_secs(30);
 const SOON: Duration = Duration::from_secs(5);
 /// How long a pod may take to be ready: its image may have to be fetched.
 const READY: Duration = Duration::from_secs(300);
+/// How long a pod may wait for what it cannot have, and for an operator that takes it up, before nobody waits any longer.
+const STUCK: Duration = Duration::from_secs(30);
+const TAKEN_UP: Duration = Duration::from_secs(90);
 /// How long an agent may take to go: its pod's grace, and some.
 const GONE: Duration = Duration::from_secs(60);
 /// Where agents work in their pods.
@@ -84,6 +87,8 @@ pub struct ClusterLauncher {
     reach: Reach,
     template: Template,
     fleet: String,
+    /// Agents that are being started, and how they are told that nobody wants them any more.
+    starting: Arc<Mutex<BTreeMap<String, Arc<Notify>>>>,
     /// Which Agents of others we have suspended ourselves.
     suspended: Arc<Mutex<BTreeMap<String, Suspended>>>,
 }
@@ -157,6 +162,7 @@ impl ClusterLauncher {
             reach: options.reach,
             template: options.template,
             fleet: options.fleet,
+            starting: Arc::default(),
             suspended: Arc::default(),
         }
     }

@@ -11,12 +11,12 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Resource, ResourceExt};
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
 use super::cluster::{Objects, Stage};
 use super::forward::ToPod;
-use super::{ClusterLauncher, READY, Reach, Suspended, Template, Whose, failed, template};
+use super::{ClusterLauncher, READY, Reach, STUCK, Suspended, TAKEN_UP, Template, Whose, failed, template};
 use crate::manifest::{CONFIG, TOKEN, child};
 use crate::own::{OwnImageError, own_image};
 use crate::resource::Agent;
@@ -103,18 +103,37 @@ impl ClusterLauncher {
                 _ => Some(Err(LaunchError::Failed("its Agent was deleted".to_owned()))),
             },
         };
-        match timeout(READY, self.cluster.until(is_so)).await {
-            Ok(found) => found,
-            Err(_) => {
-                let why = match self.cluster.look(|objects| objects.stage(agent)) {
-                    Stage::Waiting(Some(why)) => why,
+        let unwanted = Unwanted::new(self, &name);
+        let stage = || self.cluster.look(|objects| objects.stage(agent));
+        tokio::select! {
+            found = self.cluster.until(is_so) => found,
+            () = unwanted.start.notified() => Err(LaunchError::Failed("it was ended before it ran".to_owned())),
+            why = self.stuck(agent) => Err(LaunchError::Failed(why)),
+            () = sleep(READY) => {
+                let why = match stage() {
+                    Stage::Waiting(Some(why)) | Stage::Over { why, .. } => why,
                     Stage::Waiting(None) => "no operator has made its pod, or the pod does not run".to_owned(),
-                    Stage::Over { why, .. } => why,
                     Stage::Ready { uid } => return Ok(uid),
                 };
                 Err(LaunchError::Failed(format!("it was not ready within {} s: {why}", READY.as_secs())))
             }
         }
+    }
+
+    /// Waits until it is sure enough that the agent's pod will not run, and says why.
+    async fn stuck(&self, agent: &Agent) -> String {
+        sleep(STUCK).await;
+        let stuck = self.cluster.until(|objects| objects.stuck(agent));
+        if let Ok(why) = timeout(TAKEN_UP - STUCK, stuck).await {
+            return why;
+        }
+        if self.cluster.look(|objects| objects.is_untouched(agent)) {
+            let namespace = &self.namespace;
+            return format!(
+                "no operator sees to the Agents of the namespace {namespace}: apply deploy/kubernetes for it, or look why its operator does not run"
+            );
+        }
+        self.cluster.until(|objects| objects.stuck(agent)).await
     }
 
     /// Returns the way to the sidecar in a pod, and writes down which it is.
@@ -208,4 +227,25 @@ impl ClusterLauncher {
 pub(super) enum Others {
     None,
     MayFollow,
+}
+
+/// A start that can be given up, for as long as it lasts.
+struct Unwanted<'a> {
+    launcher: &'a ClusterLauncher,
+    name: &'a str,
+    start: Arc<Notify>,
+}
+
+impl<'a> Unwanted<'a> {
+    fn new(launcher: &'a ClusterLauncher, name: &'a str) -> Self {
+        let start = Arc::new(Notify::new());
+        launcher.starting.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), start.clone());
+        Self { launcher, name, start }
+    }
+}
+
+impl Drop for Unwanted<'_> {
+    fn drop(&mut self) {
+        self.launcher.starting.lock().unwrap_or_else(PoisonError::into_inner).remove(self.name);
+    }
 }

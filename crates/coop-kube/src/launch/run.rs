@@ -1,6 +1,7 @@
 //! What a fleet asks of a launcher.
 
 use std::path::Path;
+use std::sync::PoisonError;
 
 use async_trait::async_trait;
 use coop_api::AgentId;
@@ -74,6 +75,12 @@ impl Launcher for ClusterLauncher {
                 }
                 self.begin(&self.make(config, folder).await?, folder).await
             }
+        }
+    }
+
+    fn give_up(&self, agent: &AgentId) {
+        if let Some(start) = self.starting.lock().unwrap_or_else(PoisonError::into_inner).get(&agent.0) {
+            start.notify_one();
         }
     }
 

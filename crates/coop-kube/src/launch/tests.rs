@@ -246,6 +246,54 @@ async fn an_agent_that_cannot_be_reached_does_not_run_on() {
     assert!(lab.cluster.get(AGENT).is_err(), "its operator ends the pod with it");
 }
 
+/// The bug this keeps away: for five minutes nothing was said, and what was wrong stood in the pod.
+#[tokio::test(start_paused = true)]
+async fn who_cannot_run_is_told_soon_and_nothing_stays() {
+    let lab = Lab::new();
+    let (launcher, folder) = (lab.launcher("f1").await, lab.folder("f1"));
+    let config = config();
+    let began = tokio::time::Instant::now();
+    let (started, ()) = tokio::join!(launcher.start(&config, &folder), async {
+        lab.made().await;
+        lab.run();
+        let waiting = json!({ "reason": "ImagePullBackOff", "message": "no such image" });
+        let containers = json!([{ "name": "agent", "image": "x", "imageID": "", "ready": false, "restartCount": 0,
+            "state": { "waiting": waiting } }]);
+        let status = json!({ "phase": "Pending", "containerStatuses": containers, "conditions": null });
+        lab.cluster.patch(POD, &json!({ "status": status })).expect("changed");
+    });
+    let why = started.expect_err("no image").to_string();
+    assert_eq!(why, "its pod cannot run: ImagePullBackOff: no such image");
+    assert!(began.elapsed() < TAKEN_UP && lab.cluster.get(AGENT).is_err(), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_no_operator_is_that_is_told() {
+    let lab = Lab::new();
+    let why = lab.launcher("f1").await.start(&config(), &lab.folder("f1")).await.expect_err("nobody makes a pod");
+    assert!(why.to_string().starts_with("no operator sees to the Agents of the namespace team: "), "{why}");
+    assert!(lab.cluster.get(AGENT).is_err());
+}
+
+/// The bug this keeps away: `coop kill` and `coop down --kill` waited with whoever started it, for minutes.
+#[tokio::test(start_paused = true)]
+async fn a_start_that_nobody_wants_any_more_is_given_up() {
+    let lab = Lab::new();
+    let (launcher, folder) = (lab.launcher("f1").await, lab.folder("f1"));
+    let (config, began) = (config(), tokio::time::Instant::now());
+    let (started, ()) = tokio::join!(launcher.start(&config, &folder), async {
+        lab.made().await;
+        while !launcher.starting.lock().expect("nobody panics").contains_key("fixer") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        launcher.give_up(&fixer());
+    });
+    assert_eq!(started.expect_err("given up").to_string(), "it was ended before it ran");
+    assert!(began.elapsed() < SOON && lab.cluster.get(AGENT).is_err());
+    launcher.give_up(&fixer());
+    assert!(launcher.starting.lock().expect("nobody panics").is_empty(), "the next one is not meant");
+}
+
 /// The bug this keeps away: without the definition `coop up` was ready, and each spawn said after half a minute that nobody answers.
 #[tokio::test(start_paused = true)]
 async fn a_cluster_without_the_definition_is_told_at_once() {

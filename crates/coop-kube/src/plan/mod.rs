@@ -253,7 +253,9 @@ fn with_pod(
             _ => {
                 // It may wait for what was wrong and is mended: an image, a Secret to fetch it with. One that is at its volume or
                 // its repository goes on.
-                let is_stuck = status::waits_for(pod).is_some();
+                let is_stuck = status::stuck_in(pod, seen.now);
+                *again = is_stuck.filter(|left| !left.is_zero());
+                let is_stuck = is_stuck.is_some();
                 if is_stuck && agent.spec.managed_by == Manager::Operator && is_other(pod, agent, images) {
                     steps.extend(end(pod, seen));
                 }

@@ -5,9 +5,14 @@ use std::time::{Duration, SystemTime};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 use kube::ResourceExt;
 
-use super::{Seen, Stopped};
+use super::{LIVED, Seen, Stopped};
 use crate::manifest::child;
 use crate::resource::{Agent, AgentStatus, Condition, EvidenceStatus, PromptStatus};
+
+/// How long a pod waits for a node, a volume or an image before a person is called.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How many starts there were before a person is called to one that fails.
+const FAILURES: u32 = 3;
 
 /// What an agent looks like from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +154,14 @@ fn needs(agent: &Agent, status: &AgentStatus, seen: &Seen<'_>, sight: &Sight) ->
             "nobody knows whether it has its prompt".to_owned()
         }
         Sight::Unheard if seen.heard.is_some() => said(seen, sight),
+        // Nodes and volumes may still come; after this long somebody has to look.
+        Sight::Pending => {
+            let pod = seen.pod.filter(|pod| stuck_in(pod, seen.now).is_some_and(|left| left.is_zero()))?;
+            waits_for(pod)?
+        }
+        Sight::Failed if status.starts >= FAILURES && !seen.pod.is_some_and(has_lived) => {
+            format!("it fails again and again: {}", said(seen, sight))
+        }
         _ => return None,
     };
     Some(why)
@@ -184,13 +197,18 @@ fn said(seen: &Seen<'_>, sight: &Sight) -> String {
         Sight::Taken(kind) => format!("there is a {kind} of its name that is not known to be its"),
         Sight::Resumed => "it has ended by itself, and goes on in another pod".to_owned(),
         Sight::Failed => {
-            let ended = seen.pod.and_then(terminated);
-            let (code, message) = ended.map_or((None, None), |end| (Some(end.exit_code), end.message.clone()));
-            let code =
-                code.map_or_else(|| "its pod failed".to_owned(), |code| format!("its sidecar ended with {code}"));
-            match message.as_deref().and_then(|message| message.lines().last()) {
-                Some(line) => format!("{code}; another follows: {line}"),
-                None => format!("{code}; another follows"),
+            let Some((container, end)) = seen.pod.and_then(terminated) else {
+                return "its pod failed; another follows".to_owned();
+            };
+            let code = end.exit_code;
+            let ended = match (container, code) {
+                ("agent", _) => format!("its sidecar ended with {code}"),
+                ("clone", 127) => "its repository was not cloned: the image needs git and sh for that".to_owned(),
+                (container, _) => format!("its init container {container} ended with {code}"),
+            };
+            match end.message.as_deref().and_then(last_words) {
+                Some(line) => format!("{ended}; another follows: {line}"),
+                None => format!("{ended}; another follows"),
             }
         }
         Sight::Leaving => "its pod is being ended".to_owned(),
@@ -205,7 +223,7 @@ fn said(seen: &Seen<'_>, sight: &Sight) -> String {
 }
 
 /// Returns what a pod that does not run yet waits for, in Kubernetes' words.
-pub(super) fn waits_for(pod: &Pod) -> Option<String> {
+fn waits_for(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
     let waiting = containers.filter_map(|one| one.state.as_ref()?.waiting.as_ref()).find_map(|waiting| {
@@ -223,17 +241,36 @@ pub(super) fn waits_for(pod: &Pod) -> Option<String> {
     waiting.or_else(unscheduled)
 }
 
-fn terminated(pod: &Pod) -> Option<&ContainerStateTerminated> {
+/// Returns how much longer a pod may wait for what it has not got, if it does wait.
+pub(super) fn stuck_in(pod: &Pod, now: SystemTime) -> Option<Duration> {
+    waits_for(pod)?;
+    let made = pod.metadata.creation_timestamp.as_ref().and_then(|made| time(&made.0.to_string()));
+    let waited = made.and_then(|made| now.duration_since(made).ok()).unwrap_or_default();
+    Some(PATIENCE.saturating_sub(waited))
+}
+
+/// Returns the line that says most: what coop says at its end, else what it says of a wrong option, else the last.
+fn last_words(message: &str) -> Option<&str> {
+    let begins = |with: &'static str| message.lines().rev().find(move |line| line.starts_with(with));
+    begins("coop: ").or_else(|| begins("error: ")).or_else(|| message.lines().last())
+}
+
+/// Returns which container has ended with something to say, and how.
+fn terminated(pod: &Pod) -> Option<(&str, &ContainerStateTerminated)> {
     let status = pod.status.as_ref()?;
     let containers = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
     containers
-        .filter_map(|one| one.state.as_ref()?.terminated.as_ref())
-        .find(|end| end.exit_code != 0 || end.message.is_some())
+        .filter_map(|one| Some((one.name.as_str(), one.state.as_ref()?.terminated.as_ref()?)))
+        .find(|(_, end)| end.exit_code != 0 || end.message.is_some())
+}
+
+fn has_lived(pod: &Pod) -> bool {
+    lived_for(pod).is_none_or(|lived| lived >= LIVED)
 }
 
 /// Returns how long the last container of a pod has been over.
 pub(super) fn over_for(pod: &Pod, now: SystemTime) -> Duration {
-    let ended = terminated(pod).and_then(|end| time(&end.finished_at.as_ref()?.0.to_string()));
+    let ended = terminated(pod).and_then(|(_, end)| time(&end.finished_at.as_ref()?.0.to_string()));
     ended.and_then(|ended| now.duration_since(ended).ok()).unwrap_or(LONG_AGO)
 }
 
@@ -242,7 +279,7 @@ const LONG_AGO: Duration = Duration::from_secs(3600);
 
 /// Returns how long a pod that is over has lived, if that is known.
 pub(super) fn lived_for(pod: &Pod) -> Option<Duration> {
-    let end = terminated(pod)?;
+    let (_, end) = terminated(pod)?;
     let began = time(&end.started_at.as_ref()?.0.to_string())?;
     time(&end.finished_at.as_ref()?.0.to_string())?.duration_since(began).ok()
 }

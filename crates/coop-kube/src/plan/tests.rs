@@ -205,8 +205,32 @@ fn a_pod_that_fails_at_its_start_is_followed_by_another_later_and_later() {
         plan.status.evidence.map(|evidence| evidence.detail).as_deref(),
         Some("its sidecar ended with 1; another follows: coop: no")
     );
+    let why = "it fails again and again: its sidecar ended with 1; another follows: coop: no";
+    assert_eq!(plan.status.needs.as_deref(), Some(why));
     assert_eq!(words(&planned(&agent, &seen(Some(&due), NodeFate::Fine, None))), ["end"]);
-    assert_eq!(words(&planned(&agent, &seen(Some(&lived), NodeFate::Fine, None))), ["end"]);
+    let plan = planned(&agent, &seen(Some(&lived), NodeFate::Fine, None));
+    assert_eq!((words(&plan), plan.status.needs), (vec!["end"], None));
+}
+
+#[test]
+fn who_waits_for_what_does_not_come_needs_a_person_after_a_minute() {
+    let agent = agent();
+    let at =
+        |secs: u64| humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + Duration::from_secs(secs)).to_string();
+    let waiting = |secs: u64, reason: &str| {
+        let mut pod = serde_json::to_value(pod(&agent, "Pending")).expect("JSON");
+        pod["metadata"]["creationTimestamp"] = json!(at(NOW - secs));
+        pod["status"]["initContainerStatuses"] = json!([{ "name": "coop", "image": "i", "imageID": "i", "ready": false,
+            "restartCount": 0, "state": { "waiting": { "reason": reason, "message": "no such image" } } }]);
+        serde_json::from_value::<Pod>(pod).expect("a pod")
+    };
+    let told = |pod: &Pod| {
+        let plan = planned(&agent, &seen(Some(pod), NodeFate::Fine, None));
+        (plan.status.needs, plan.again)
+    };
+    assert_eq!(told(&waiting(20, "ErrImagePull")), (None, Some(Duration::from_secs(40))));
+    assert_eq!(told(&waiting(60, "ErrImagePull")), (Some("ErrImagePull: no such image".to_owned()), None));
+    assert_eq!(told(&waiting(60, "PodInitializing")), (None, None));
 }
 
 #[test]
@@ -318,6 +342,24 @@ fn a_secret_that_no_image_can_be_fetched_with_is_told_of() {
 
 /// The bug this keeps away: a pod that waits for an image that cannot be had waits on when the image's name, or the Secret to fetch
 /// it with, is mended.
+#[test]
+fn what_no_sidecar_would_take_is_not_begun() {
+    let wrong = |change: fn(&mut crate::resource::AgentSpec)| {
+        let mut agent = agent();
+        change(&mut agent.spec);
+        let plan = planned(&agent, &seen(None, NodeFate::Unassigned, None));
+        assert_eq!(words(&plan), Vec::<&str>::new());
+        plan.status.needs.expect("a person is needed")
+    };
+    assert!(
+        wrong(|spec| spec.driver = "claud".into()).starts_with("driver: there is no \"claud\", only auto, claude, ")
+    );
+    let never = wrong(|spec| (spec.driver, spec.prompt) = ("unknown".into(), Some("Go".into())));
+    assert!(never.starts_with("prompt: "), "{never}");
+    let size = wrong(|spec| spec.workspace.claim = serde_json::from_value(json!({ "size": "5gb" })).expect("a claim"));
+    assert!(size.starts_with("workspace.claim.size: \"5gb\" is not"), "{size}");
+}
+
 #[test]
 fn a_pod_that_has_not_begun_is_followed_by_one_that_is_as_the_agent_is_now() {
     let mut agent = agent();

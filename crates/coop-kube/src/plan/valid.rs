@@ -1,8 +1,11 @@
 //! What an agent is told first, and what of its resource makes no sense.
 
 use super::Seen;
-use crate::names::is_object_name;
+use crate::names::{is_object_name, is_quantity};
 use crate::resource::{Agent, Manager};
+
+/// What a sidecar takes for `--agent`.
+const DRIVERS: [&str; 8] = ["auto", "claude", "codex", "gemini", "opencode", "acp", "api", "unknown"];
 
 /// The annotations of a pod have 256 KiB in all, and a brief is one of them.
 const LARGEST_BRIEF: usize = 240 * 1024;
@@ -10,6 +13,15 @@ const LARGEST_BRIEF: usize = 240 * 1024;
 /// Returns the agent's first message, if it has one, or in one sentence why it cannot be run as its resource says.
 pub(super) fn first_message<'a>(agent: &'a Agent, seen: &Seen<'a>) -> Result<Option<&'a str>, String> {
     let spec = &agent.spec;
+    if !DRIVERS.contains(&spec.driver.as_str()) {
+        return Err(format!("driver: there is no {:?}, only {}", spec.driver, DRIVERS.join(", ")));
+    }
+    if spec.driver == "unknown" && spec.prompt.is_some() {
+        return Err("prompt: nobody knows when a program that coop does not know can be told something; leave it out, or say its driver".to_owned());
+    }
+    if let Some(claim) = spec.workspace.claim.as_ref().filter(|claim| !is_quantity(&claim.size)) {
+        return Err(format!("workspace.claim.size: {:?} is not the size of a volume; use one such as 5Gi", claim.size));
+    }
     if spec.actions.is_some() && spec.managed_by == Manager::Fleet {
         return Err("its fleet has its own actions for it: leave out the actions".to_owned());
     }

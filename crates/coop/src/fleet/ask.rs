@@ -107,9 +107,12 @@ async fn dispatch(command: FleetCommand) -> anyhow::Result<i32> {
             daemon.tell(&status, |status| {
                 writeln!(
                     io::stdout(),
-                    "running, version {}, {} agents{}{}{}",
+                    "running, version {}, {}{}{}{}",
                     table::text(&status["version"]),
-                    status["agents"],
+                    match status["agents"].as_u64() {
+                        Some(1) => "1 agent".to_owned(),
+                        count => format!("{} agents", count.unwrap_or_default()),
+                    },
                     store_words(&status["store"]),
                     cluster_words(&status["cluster"]),
                     match status["orphans"].as_u64() {

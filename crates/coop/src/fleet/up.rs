@@ -143,7 +143,7 @@ pub(crate) async fn up(options: Up) -> anyhow::Result<i32> {
     // They hold the fleet, which ends with the last who does.
     beside.shutdown().await;
     if fate == Fate::End {
-        end_agents(&fleet).await;
+        end_agents(&fleet, &state.join("agents")).await;
     }
     server.shut_down(FAREWELL).await;
     let pulse = fleet.pulse();
@@ -175,9 +175,12 @@ async fn tidy(fleet: Fleet, adapter: SidecarAdapter, keep_days: u32) {
     }
 }
 
-async fn end_agents(fleet: &Fleet) {
+/// Ends the fleet's own agents. Those that others applied in a cluster are theirs, and may be steered by other fleets too.
+async fn end_agents(fleet: &Fleet, folders: &Path) {
     let agents = match fleet.look(Store::agents).await {
-        Ok(agents) => agents,
+        Ok(agents) => {
+            agents.into_iter().filter(|agent| !applied::is_others(&folders.join(&agent.id.0))).collect::<Vec<_>>()
+        }
         Err(error) => return tracing::error!(%error, "the agents cannot be ended"),
     };
     let ends = agents.iter().map(|agent| async {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use coop_kube::{SecretVariable, is_namespace, is_object_name};
+use coop_kube::{SecretVariable, is_namespace, is_object_name, is_quantity};
 
 /// An amount of memory, as it was written and in bytes.
 #[derive(Clone, Debug)]
@@ -38,6 +38,10 @@ pub(super) fn parse_secret(text: &str) -> Result<SecretVariable, String> {
     else {
         return Err("not NAME=SECRET/KEY".to_owned());
     };
+    let is_name = |env: &str| env.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if !is_name(env) || env.starts_with(|first: char| first.is_ascii_digit()) {
+        return Err(format!("{env:?} cannot be the name of a variable: letters, digits and _"));
+    }
     parse_object_name(secret)?;
     Ok(SecretVariable { env: env.to_owned(), secret: secret.to_owned(), key: key.to_owned() })
 }
@@ -67,7 +71,7 @@ pub(crate) fn parse_object_name(text: &str) -> Result<String, String> {
 pub(super) fn parse_mount(text: &str) -> Result<String, String> {
     let parts: Vec<&str> = text.split(':').collect();
     let is_mount = match parts.as_slice() {
-        [here, there] | [here, there, _] => {
+        [here, there] | [here, there, "ro" | "rw" | "z" | "Z"] => {
             let is_here = here.starts_with('/') || (!here.is_empty() && !here.contains('/'));
             is_here && there.starts_with('/') && parts.iter().all(|part| !part.is_empty())
         }
@@ -81,11 +85,7 @@ pub(super) fn parse_mount(text: &str) -> Result<String, String> {
 
 /// A size as Kubernetes takes it for a volume.
 pub(super) fn parse_claim(text: &str) -> Result<String, String> {
-    let digits = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let units = ["", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    let is_some = number.parse::<f64>().is_ok_and(|number| number > 0.0);
-    match is_some && units.contains(&unit) {
+    match is_quantity(text) {
         true => Ok(text.to_owned()),
         false => Err("not the size of a volume; use one such as 5Gi".to_owned()),
     }

@@ -80,6 +80,10 @@ impl AgentAdapter for SidecarAdapter {
         Ok(self.follow(&agent, followed, Seq(0), config.resume.is_some(), facts).await)
     }
 
+    fn give_up(&self, agent: &AgentId) {
+        self.launcher.give_up(agent);
+    }
+
     async fn send(&self, agent: &AgentId, input: &str) -> Result<(), AgentAdapterError> {
         let reply = self.client(agent)?.post("agent/nudge", &json!({ "message": input })).await;
         delivered(&reply.map_err(|error| said(agent, error))?)
