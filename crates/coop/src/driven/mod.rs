@@ -103,10 +103,13 @@ pub(crate) fn agent(
         Some(known) => known,
         // What its screen looks like is all that is known of it.
         None if config.rules.is_some() => (&UNKNOWN, 0),
-        None if options.isolate == Isolate::Always || config.says_how() => {
+        None if options.isolate == Isolate::Always => {
             bail!(
-                "--isolate and an --agent-config with settings, stop or start are for agents that coop knows; see --agent"
+                "--isolate is for agents that coop knows: say which it is with --agent, or --isolate=if-possible to run it without"
             )
+        }
+        None if config.says_how() => {
+            bail!("an --agent-config with settings, stop or start is for agents that coop knows; see --agent")
         }
         None => {
             if options.isolate == Isolate::IfPossible {

@@ -229,7 +229,7 @@ pub(crate) enum FleetCommand {
     Down {
         #[command(flatten)]
         asking: Asking,
-        /// End the agents too
+        /// End its own agents too
         #[arg(long)]
         kill: bool,
     },

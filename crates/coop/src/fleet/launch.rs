@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ pub(crate) struct LaunchOption {
     #[arg(long, env = "COOP_AGENT_MEMORY", value_name = "SIZE", value_parser = parse_size)]
     memory: Option<Size>,
     /// Processors that each agent may have, such as 1.5 (container, kubernetes)
-    #[arg(long, env = "COOP_AGENT_CPUS", value_name = "N", value_parser = parse_cpus)]
+    #[arg(long, env = "COOP_AGENT_CPUS", value_name = "N", value_parser = parse_cpus, allow_hyphen_values = true)]
     cpus: Option<f64>,
     /// Socket of Docker or Podman (container) [default: DOCKER_HOST, or the usual place of either]
     #[arg(long, env = "COOP_ENGINE", value_name = "SOCKET", value_parser = parse_engine)]
@@ -55,7 +56,7 @@ pub(crate) struct LaunchOption {
     #[arg(long, env = "COOP_IN_CLUSTER")]
     in_cluster: bool,
     /// Size of a volume for each agent; without one its conversation goes with its pod (kubernetes)
-    #[arg(long, env = "COOP_AGENT_CLAIM", value_name = "SIZE", value_parser = parse_claim)]
+    #[arg(long, env = "COOP_AGENT_CLAIM", value_name = "SIZE", value_parser = parse_claim, allow_hyphen_values = true)]
     claim: Option<String>,
     /// Class of these volumes (kubernetes) [default: the cluster's]
     #[arg(long, env = "COOP_STORAGE_CLASS", value_name = "NAME", value_parser = parse_object_name)]
@@ -135,7 +136,11 @@ impl LaunchOption {
         let Some(image) = self.image.clone() else { bail!("say with --image what agents are to run in") };
         Ok(Containers {
             engine: match &self.engine {
-                Some(engine) => engine.clone(),
+                Some(engine) if is_socket(engine) => engine.clone(),
+                Some(engine) => bail!(
+                    "{} is no socket of an engine: start Docker or Podman, and name the Unix socket that it listens on",
+                    engine.display()
+                ),
                 None => usual_engine()?,
             },
             fleet: fleet.to_owned(),
@@ -168,6 +173,10 @@ impl LaunchOption {
             fleet: fleet.to_owned(),
         }
     }
+}
+
+fn is_socket(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.file_type().is_socket())
 }
 
 /// Returns the socket of the engine that is there, as its own client would look for it.

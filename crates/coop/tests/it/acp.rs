@@ -545,8 +545,8 @@ fn options_that_an_agent_would_not_heed_are_refused() {
     for (args, why) in [
         (&["--resume", "x", "--", "cat"][..], "--resume and --acp-allow are for agents that coop knows"),
         (&["--acp-allow", "fs", "--", COOP, "sim", "claude"], "claude run as pty does not speak ACP"),
-        (&["--isolate", "--", "cat"], "are for agents that coop knows"),
-        (&["--agent-config", &gate, "--", "cat"], "are for agents that coop knows"),
+        (&["--isolate", "--", "cat"], "--isolate is for agents that coop knows"),
+        (&["--agent-config", &gate, "--", "cat"], "is for agents that coop knows"),
         (
             &["--isolate", "--runtime", "pipe", "--", COOP, "sim", "gemini"],
             "--isolate: coop cannot give gemini run as pipe",
