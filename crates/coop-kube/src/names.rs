@@ -22,10 +22,12 @@ pub fn is_object_name(name: &str) -> bool {
 
 /// Tells whether it is an amount of something, as Kubernetes takes it.
 pub fn is_quantity(text: &str) -> bool {
-    const UNITS: [&str; 13] = ["", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    const UNITS: [&str; 16] = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    let text = text.strip_prefix('+').unwrap_or(text);
     let digits = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    number.parse::<f64>().is_ok_and(|number| number > 0.0) && UNITS.contains(&unit)
+    let is_power = || unit.strip_prefix(['e', 'E']).is_some_and(|power| power.parse::<i8>().is_ok());
+    number.parse::<f64>().is_ok_and(|number| number > 0.0) && (UNITS.contains(&unit) || is_power())
 }
 
 fn is_label(name: &str) -> bool {
@@ -44,6 +46,12 @@ mod tests {
         }
         for name in ["", "-a", "a-", "Bad", "a_b", "\u{e4}", "a..b", ".a"] {
             assert!(!is_agent_name(name) && !is_namespace(name) && !is_object_name(name), "{name}");
+        }
+        for size in ["5Gi", "0.5G", "1e10", "5E9", "5E", "+5Gi", "500m"] {
+            assert!(is_quantity(size), "{size}");
+        }
+        for none in ["", "5gb", "Gi", "-5Gi", "0", "5 Gi", "5e", "1.2.3Gi", "NaN", "inf"] {
+            assert!(!is_quantity(none), "{none}");
         }
         assert!(is_object_name("registry.example") && !is_namespace("registry.example"));
         assert!(is_agent_name(&"a".repeat(48)) && !is_agent_name(&"a".repeat(49)));

@@ -74,6 +74,8 @@ impl Way {
             None => Kubeconfig::read(),
         };
         let read = match read {
+            // An empty one is as good as none.
+            Ok(read) if read.contexts.is_empty() && self.context.is_none() => Err(KubeconfigError::FindPath),
             Ok(read) => match self.missing(&read) {
                 Some(why) => return Err(self.unusable(why)),
                 None => Config::from_custom_kubeconfig(read, &wanted).await,
@@ -84,21 +86,15 @@ impl Way {
             Ok(config) => return Ok(config),
             Err(error) => error,
         };
-        // A pod has its service account, whatever else it may have.
-        if self.kubeconfig.is_none()
-            && self.context.is_none()
-            && let Ok(config) = Config::incluster()
-        {
-            return Ok(config);
-        }
-        Err(match &error {
-            KubeconfigError::FindPath => NoWay::Nothing(self.place()),
-            KubeconfigError::ReadConfig(error, _) if error.kind() == ErrorKind::NotFound => {
-                NoWay::Nothing(self.place())
-            }
+        match &error {
+            KubeconfigError::FindPath => {}
+            KubeconfigError::ReadConfig(error, _) if error.kind() == ErrorKind::NotFound => {}
             // What follows the first line is a picture of the file.
-            error => self.unusable(error.to_string().lines().next().unwrap_or_default()),
-        })
+            error => return Err(self.unusable(error.to_string().lines().next().unwrap_or_default())),
+        }
+        // A pod has its service account.
+        let in_pod = if self.kubeconfig.is_none() && self.context.is_none() { Config::incluster().ok() } else { None };
+        in_pod.ok_or_else(|| NoWay::Nothing(self.place()))
     }
 
     /// Says what the configuration names and does not have. Who asks as a user that is not there would be asked for nothing.

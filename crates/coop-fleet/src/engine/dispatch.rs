@@ -113,6 +113,10 @@ impl<'a> Dispatch<'a> {
             // Nothing but its first start was tried so far: there is no process, and none comes by itself.
             if self.agent.run == 0 {
                 self.agent.phase = Phase::Dead;
+                // Whoever has ended it meanwhile wants nothing of it any more.
+                if matches!(self.agent.outcome, Some(Outcome::Dismissed { .. })) {
+                    return;
+                }
             }
             self.escalate(format!("something could not be done: {why}"), None);
         }

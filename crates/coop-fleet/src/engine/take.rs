@@ -57,13 +57,17 @@ impl Dispatch<'_> {
 
     fn spawned(&mut self, resumed: bool) {
         let agent = &mut self.agent;
+        // Somebody has ended it while it was being started: it is only there to be ended.
+        let is_unwanted = agent.run == 0 && matches!(agent.outcome, Some(Outcome::Dismissed { .. }));
         agent.run += 1;
         if agent.phase == Phase::Dead {
             // Whoever was called because there was no process is not needed any more.
             agent.escalated = None;
         }
         agent.phase = Phase::Starting;
-        agent.outcome = None;
+        if !is_unwanted {
+            agent.outcome = None;
+        }
         agent.ending = None;
         agent.replacing = false;
         agent.resting = true;

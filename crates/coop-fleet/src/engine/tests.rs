@@ -591,6 +591,25 @@ fn what_a_person_orders_is_done_whatever_was_decided_before() {
     assert_eq!(intents.iter().map(|intent| name(&intent.effect)).collect::<Vec<_>>(), ["spawn"]);
 }
 
+/// Somebody ended it while it was being started. It came, was taken for wanted, and was started again when its process was ended.
+#[test]
+fn who_is_ended_while_it_is_started_stays_ended() {
+    let by = || "ann".to_owned();
+    let mut actions = Actions::with_idle(IdleAction::Escalate);
+    actions.on_dead = Plan::only(DeadAction::Restart);
+    for comes in [true, false] {
+        let mut play = Play::new(rules(actions.clone()));
+        play.agent = Agent::new(AgentId("a2".to_owned()), Timestamp(0));
+        let ended = Input::Dismissed { by: by(), others: false };
+        assert_eq!(play.names(&[Input::Ordered { by: by() }, ended]), ["spawn", "dismiss"]);
+        let failed = Input::IntentFailed { intent: IntentId("a2-1".to_owned()), why: "it was ended".to_owned() };
+        let after = if comes { vec![SPAWNED, GONE] } else { vec![failed] };
+        assert_eq!(play.names(&after), [] as [&str; 0], "nobody is called, and nothing is begun");
+        assert_eq!(play.agent.outcome, Some(Outcome::Dismissed { by: by() }));
+        assert_eq!((play.agent.phase, play.agent.escalated), (Phase::Dead, None));
+    }
+}
+
 /// Somebody else starts the next process: nothing is done and nothing is said, unless none comes.
 #[test]
 fn a_process_that_others_start_is_waited_for() {

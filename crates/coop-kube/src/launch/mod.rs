@@ -88,7 +88,7 @@ pub struct ClusterLauncher {
     template: Template,
     fleet: String,
     /// Agents that are being started, and how they are told that nobody wants them any more.
-    starting: Arc<Mutex<BTreeMap<String, Arc<Notify>>>>,
+    starting: Starting,
     /// Which Agents of others we have suspended ourselves.
     suspended: Arc<Mutex<BTreeMap<String, Suspended>>>,
 }
@@ -103,6 +103,9 @@ pub enum Usable {
     /// Not before somebody has changed something in it.
     Never(String),
 }
+
+/// How those are told that are being started.
+type Starting = Arc<Mutex<BTreeMap<String, Arc<Notify>>>>;
 
 /// How far it is with a suspension of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

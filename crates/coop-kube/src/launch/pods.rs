@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use super::cluster::{Objects, Stage};
 use super::forward::ToPod;
-use super::{ClusterLauncher, READY, Reach, STUCK, Suspended, TAKEN_UP, Template, Whose, failed, template};
+use super::{ClusterLauncher, READY, Reach, STUCK, Starting, Suspended, TAKEN_UP, Template, Whose, failed, template};
 use crate::manifest::{CONFIG, TOKEN, child};
 use crate::own::{OwnImageError, own_image};
 use crate::resource::Agent;
@@ -93,7 +93,12 @@ impl ClusterLauncher {
     }
 
     /// Waits until an agent's pod can be reached, and returns its uid.
-    pub(super) async fn ready(&self, agent: &Agent, others: Others) -> Result<String, LaunchError> {
+    pub(super) async fn ready(
+        &self,
+        agent: &Agent,
+        others: Others,
+        unwanted: &Unwanted,
+    ) -> Result<String, LaunchError> {
         let name = agent.name_any();
         let is_so = |objects: &Objects| match objects.stage(agent) {
             Stage::Ready { uid } => Some(Ok(uid)),
@@ -103,11 +108,10 @@ impl ClusterLauncher {
                 _ => Some(Err(LaunchError::Failed("its Agent was deleted".to_owned()))),
             },
         };
-        let unwanted = Unwanted::new(self, &name);
         let stage = || self.cluster.look(|objects| objects.stage(agent));
         tokio::select! {
             found = self.cluster.until(is_so) => found,
-            () = unwanted.start.notified() => Err(LaunchError::Failed("it was ended before it ran".to_owned())),
+            error = unwanted.told() => Err(error),
             why = self.stuck(agent) => Err(LaunchError::Failed(why)),
             () = sleep(READY) => {
                 let why = match stage() {
@@ -182,13 +186,24 @@ impl ClusterLauncher {
     }
 
     /// Goes on with an agent that others applied, because a person wants that: once the operator has made its next pod.
-    pub(super) async fn join(&self, agent: Agent, folder: &Path) -> Result<Sidecar, LaunchError> {
+    pub(super) async fn join(&self, agent: Agent, folder: &Path, unwanted: &Unwanted) -> Result<Sidecar, LaunchError> {
         let name = agent.name_any();
         if agent.spec.suspend {
             self.suspend(&name, false).await.map_err(|error| self.failed("it cannot be resumed", "agents", &error))?;
         }
-        let uid = self.ready(&agent, Others::MayFollow).await?;
-        self.sidecar(&agent, &uid, folder).await
+        match self.ready(&agent, Others::MayFollow, unwanted).await {
+            Ok(uid) => self.sidecar(&agent, &uid, folder).await,
+            Err(error) => {
+                // As it was before: nobody here sees it run.
+                if agent.spec.suspend
+                    && let Err(error) = self.suspend(&name, true).await
+                {
+                    let error = self.troubles.trouble("agents", &error).text;
+                    tracing::error!(agent = name, error, "an Agent that was not resumed cannot be suspended again");
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Suspends an agent that others applied, or ends that. One that is gone is left alone.
@@ -230,22 +245,28 @@ pub(super) enum Others {
 }
 
 /// A start that can be given up, for as long as it lasts.
-struct Unwanted<'a> {
-    launcher: &'a ClusterLauncher,
-    name: &'a str,
+pub(super) struct Unwanted {
+    starting: Starting,
+    name: String,
     start: Arc<Notify>,
 }
 
-impl<'a> Unwanted<'a> {
-    fn new(launcher: &'a ClusterLauncher, name: &'a str) -> Self {
+impl Unwanted {
+    pub(super) fn new(starting: &Starting, name: &str) -> Self {
         let start = Arc::new(Notify::new());
-        launcher.starting.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), start.clone());
-        Self { launcher, name, start }
+        starting.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), start.clone());
+        Self { starting: starting.clone(), name: name.to_owned(), start }
+    }
+
+    /// Waits until nobody wants it any more; that it was said before counts too.
+    pub(super) async fn told(&self) -> LaunchError {
+        self.start.notified().await;
+        LaunchError::Failed("it was ended before it ran".to_owned())
     }
 }
 
-impl Drop for Unwanted<'_> {
+impl Drop for Unwanted {
     fn drop(&mut self) {
-        self.launcher.starting.lock().unwrap_or_else(PoisonError::into_inner).remove(self.name);
+        self.starting.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
     }
 }

@@ -8,28 +8,31 @@ use coop_api::AgentId;
 use coop_fleet::adapter::AgentConfig;
 use coop_fleet::launcher::{Dismissal, Found, Keeper, LaunchError, Launcher, Running, Sidecar, remembered};
 use kube::ResourceExt;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::cluster::{Objects, Stage};
-use super::pods::Others;
+use super::pods::{Others, Unwanted};
 use super::{ClusterLauncher, GONE, READY, Reach, SOON, Whose, running, template};
 use crate::resource::Agent;
 
 impl ClusterLauncher {
     /// Deletes an Agent of ours, and waits until it is gone.
-    async fn clear(&self, agent: &Agent) -> Result<(), LaunchError> {
+    async fn clear(&self, agent: &Agent, unwanted: &Unwanted) -> Result<(), LaunchError> {
         let deleted = self.delete(agent).await;
         deleted.map_err(|error| self.failed("the one before cannot be deleted", "agents", &error))?;
         let name = agent.name_any();
         let is_gone =
             |objects: &Objects| (objects.agents.get(&name).map(ResourceExt::uid) != Some(agent.uid())).then_some(());
-        let gone = timeout(READY, self.cluster.until(is_gone)).await;
-        gone.map_err(|_| LaunchError::Failed("the one before does not go".to_owned()))
+        tokio::select! {
+            () = self.cluster.until(is_gone) => Ok(()),
+            error = unwanted.told() => Err(error),
+            () = sleep(READY) => Err(LaunchError::Failed("the one before does not go".to_owned())),
+        }
     }
 
     /// Waits for the pod of an Agent that we have made. Nothing stays that nobody could see.
-    async fn begin(&self, agent: &Agent, folder: &Path) -> Result<Sidecar, LaunchError> {
-        let begun = match self.ready(agent, Others::None).await {
+    async fn begin(&self, agent: &Agent, folder: &Path, unwanted: &Unwanted) -> Result<Sidecar, LaunchError> {
+        let begun = match self.ready(agent, Others::None, unwanted).await {
             Ok(uid) => self.sidecar(agent, &uid, folder).await,
             Err(error) => Err(error),
         };
@@ -50,7 +53,11 @@ impl Launcher for ClusterLauncher {
 
     async fn start(&self, config: &AgentConfig, folder: &Path) -> Result<Sidecar, LaunchError> {
         let name = config.agent.0.as_str();
-        self.told_or_not().await?;
+        let unwanted = &Unwanted::new(&self.starting, name);
+        tokio::select! {
+            told = self.told_or_not() => told?,
+            error = unwanted.told() => return Err(error),
+        }
         let there = self.cluster.look(|objects| objects.agents.get(name).cloned());
         let is_others = remembered(folder).is_some_and(|kept| kept.by == Keeper::Others);
         let Some(agent) = there else {
@@ -58,10 +65,10 @@ impl Launcher for ClusterLauncher {
                 let why = format!("whoever applied the Agent {name} has deleted it, and can apply it again");
                 return Err(LaunchError::Failed(why));
             }
-            return self.begin(&self.make(config, folder).await?, folder).await;
+            return self.begin(&self.make(config, folder).await?, folder, unwanted).await;
         };
         match self.whose(&agent) {
-            Whose::Applied if is_others => self.join(agent, folder).await,
+            Whose::Applied if is_others => self.join(agent, folder, unwanted).await,
             Whose::Applied => Err(LaunchError::Failed(format!("somebody else has applied an Agent {name}"))),
             Whose::AnotherFleet => {
                 Err(LaunchError::Failed(format!("another fleet has an Agent {name} there; take another name")))
@@ -71,9 +78,11 @@ impl Launcher for ClusterLauncher {
                 match self.cluster.look(|objects| objects.stage(&agent)) {
                     Stage::Ready { .. } if !is_going => return Err(LaunchError::Exists),
                     // Also one that we made before we were killed: it may have had its pod, and gets no second one.
-                    Stage::Ready { .. } | Stage::Waiting(_) | Stage::Over { .. } => self.clear(&agent).await?,
+                    Stage::Ready { .. } | Stage::Waiting(_) | Stage::Over { .. } => {
+                        self.clear(&agent, unwanted).await?
+                    }
                 }
-                self.begin(&self.make(config, folder).await?, folder).await
+                self.begin(&self.make(config, folder).await?, folder, unwanted).await
             }
         }
     }

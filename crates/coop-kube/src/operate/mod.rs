@@ -316,6 +316,8 @@ impl Operator {
         }
         let is_news = agent.status.clone().unwrap_or_default() != status;
         if !is_news && steps.is_empty() {
+            // What failed before is as it should be by now.
+            self.failures.remove(&name);
             return;
         }
         let now = Instant::now();

@@ -251,8 +251,8 @@ fn with_pod(
             "Running" if is_known => Sight::Remembered,
             "Running" => Sight::Unheard,
             _ => {
-                // It may wait for what was wrong and is mended: an image, a Secret to fetch it with. One that is at its volume or
-                // its repository goes on.
+                // It may wait for what was wrong and is mended: an image, a Secret to fetch it with. One that fetches its
+                // repository goes on.
                 let is_stuck = status::stuck_in(pod, seen.now);
                 *again = is_stuck.filter(|left| !left.is_zero());
                 let is_stuck = is_stuck.is_some();

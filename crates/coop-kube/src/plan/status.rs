@@ -5,14 +5,14 @@ use std::time::{Duration, SystemTime};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 use kube::ResourceExt;
 
-use super::{LIVED, Seen, Stopped};
+use super::{Seen, Stopped};
 use crate::manifest::child;
 use crate::resource::{Agent, AgentStatus, Condition, EvidenceStatus, PromptStatus};
 
-/// How long a pod waits for a node, a volume or an image before a person is called.
+/// How long a pod waits for a node, a volume or an image, and an agent fails at its start, before a person is called.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How many starts there were before a person is called to one that fails.
-const FAILURES: u32 = 3;
+/// The same where nobody says for what: a large image may be on its way.
+const MOUNTED: Duration = Duration::from_secs(300);
 
 /// What an agent looks like from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,10 +157,11 @@ fn needs(agent: &Agent, status: &AgentStatus, seen: &Seen<'_>, sight: &Sight) ->
         // Nodes and volumes may still come; after this long somebody has to look.
         Sight::Pending => {
             let pod = seen.pod.filter(|pod| stuck_in(pod, seen.now).is_some_and(|left| left.is_zero()))?;
-            waits_for(pod)?
+            let other = || format!("its pod has not begun; `kubectl describe pod {}` says why", pod.name_any());
+            waits_for(pod).unwrap_or_else(other)
         }
-        Sight::Failed if status.starts >= FAILURES && !seen.pod.is_some_and(has_lived) => {
-            format!("it fails again and again: {}", said(seen, sight))
+        Sight::Failed if unheard_for(status, seen.now) >= PATIENCE => {
+            format!("it does not come to run: {}", said(seen, sight))
         }
         _ => return None,
     };
@@ -243,10 +244,14 @@ fn waits_for(pod: &Pod) -> Option<String> {
 
 /// Returns how much longer a pod may wait for what it has not got, if it does wait.
 pub(super) fn stuck_in(pod: &Pod, now: SystemTime) -> Option<Duration> {
-    waits_for(pod)?;
+    let patience = match waits_for(pod) {
+        Some(_) => PATIENCE,
+        None if !has_begun(pod) => MOUNTED,
+        None => return None,
+    };
     let made = pod.metadata.creation_timestamp.as_ref().and_then(|made| time(&made.0.to_string()));
     let waited = made.and_then(|made| now.duration_since(made).ok()).unwrap_or_default();
-    Some(PATIENCE.saturating_sub(waited))
+    Some(patience.saturating_sub(waited))
 }
 
 /// Returns the line that says most: what coop says at its end, else what it says of a wrong option, else the last.
@@ -264,8 +269,18 @@ fn terminated(pod: &Pod) -> Option<(&str, &ContainerStateTerminated)> {
         .find(|(_, end)| end.exit_code != 0 || end.message.is_some())
 }
 
-fn has_lived(pod: &Pod) -> bool {
-    lived_for(pod).is_none_or(|lived| lived >= LIVED)
+/// Tells whether something runs in a pod, or did.
+fn has_begun(pod: &Pod) -> bool {
+    let status = pod.status.iter();
+    let containers = status.flat_map(|status| status.init_container_statuses.iter().chain(&status.container_statuses));
+    containers.flatten().filter_map(|one| one.state.as_ref()).any(|state| state.waiting.is_none())
+}
+
+/// Returns for how long no sidecar of the agent's was heard, as far as that was told.
+fn unheard_for(told: &AgentStatus, now: SystemTime) -> Duration {
+    let ready = told.conditions.iter().find(|one| one.kind == "Ready" && one.status == "False");
+    let since = ready.and_then(|ready| time(&ready.last_transition_time));
+    since.and_then(|since| now.duration_since(since).ok()).unwrap_or_default()
 }
 
 /// Returns how long the last container of a pod has been over.

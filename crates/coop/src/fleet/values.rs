@@ -38,9 +38,9 @@ pub(super) fn parse_secret(text: &str) -> Result<SecretVariable, String> {
     else {
         return Err("not NAME=SECRET/KEY".to_owned());
     };
-    let is_name = |env: &str| env.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let is_name = |env: &str| env.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
     if !is_name(env) || env.starts_with(|first: char| first.is_ascii_digit()) {
-        return Err(format!("{env:?} cannot be the name of a variable: letters, digits and _"));
+        return Err(format!("{env:?} cannot be the name of a variable: letters, digits, _, - and ."));
     }
     parse_object_name(secret)?;
     Ok(SecretVariable { env: env.to_owned(), secret: secret.to_owned(), key: key.to_owned() })
@@ -71,7 +71,7 @@ pub(crate) fn parse_object_name(text: &str) -> Result<String, String> {
 pub(super) fn parse_mount(text: &str) -> Result<String, String> {
     let parts: Vec<&str> = text.split(':').collect();
     let is_mount = match parts.as_slice() {
-        [here, there] | [here, there, "ro" | "rw" | "z" | "Z"] => {
+        [here, there] | [here, there, _] => {
             let is_here = here.starts_with('/') || (!here.is_empty() && !here.contains('/'));
             is_here && there.starts_with('/') && parts.iter().all(|part| !part.is_empty())
         }
