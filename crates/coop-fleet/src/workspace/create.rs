@@ -76,7 +76,7 @@ impl Workspaces {
                 let why = format!("there is a branch {name} already; it can be used, but not made to follow another");
                 return Err(WorkspaceError::Taken(why));
             }
-            let listed = git::git(at, &["worktree", "list", "--porcelain", "-z"]).await?;
+            let listed = git::worktrees(at).await?;
             let elsewhere = worktrees(&listed).into_iter().find(|tree| tree.branch.as_deref() == Some(name));
             return match elsewhere {
                 Some(tree) => {

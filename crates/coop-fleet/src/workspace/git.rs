@@ -13,7 +13,7 @@ use crate::store::STORE_SECRETS;
 
 /// Longer than a checkout of a large repository takes.
 const LIMIT: Duration = Duration::from_secs(120);
-/// How long another git may hold a lock file that we need.
+/// How long another git may hold a lock file that we need, or take to make a worktree.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 /// What makes git work on another repository than the one it is called in.
@@ -73,6 +73,21 @@ pub(super) async fn git<A: AsRef<OsStr>>(folder: &Path, args: &[A]) -> Result<St
         return Err(failed(args, &output));
     }
     text(args, output)
+}
+
+/// Lists the worktrees of a repository, also while somebody makes one: git gives up on one that is half made.
+pub(super) async fn worktrees(folder: &Path) -> Result<String, GitError> {
+    let begun = tokio::time::Instant::now();
+    loop {
+        match git(folder, &["worktree", "list", "--porcelain", "-z"]).await {
+            Err(GitError::Failed { said, .. })
+                if said.contains("failed to read") && said.contains("worktrees/") && begun.elapsed() < PATIENCE =>
+            {
+                tokio::time::sleep(PAUSE).await;
+            }
+            told => return told,
+        }
+    }
 }
 
 /// Runs git where exit code 1 means no, and not that something went wrong. Returns what it printed, or none for a no.

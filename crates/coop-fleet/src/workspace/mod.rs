@@ -127,7 +127,7 @@ impl Workspaces {
         if !folder.is_dir() {
             return Err(none("there is no such folder".to_owned()));
         }
-        let listed = git::git(folder, &["worktree", "list", "--porcelain", "-z"]).await;
+        let listed = git::worktrees(folder).await;
         let listed = listed.map_err(|error| none(error.to_string()))?;
         // The first is the repository's own; a workspace belongs to the same project.
         let main = worktrees(&listed).into_iter().next().ok_or_else(|| none("it has no folder".to_owned()))?;
@@ -193,7 +193,7 @@ impl Workspaces {
 
     /// Returns the workspaces of a project.
     pub async fn workspaces(&self, project: &Project) -> Result<Vec<Workspace>, WorkspaceError> {
-        let listed = git::git(&project.path, &["worktree", "list", "--porcelain", "-z"]).await?;
+        let listed = git::worktrees(&project.path).await?;
         let mut notes = metadata::read_all(&project.path).await?;
         let root = self.folder(&project.id).join("workspaces");
         let ours = worktrees(&listed).into_iter().filter(|worktree| worktree.path.parent() == Some(&root));

@@ -99,7 +99,7 @@ async fn forget(project: &Project, path: &Path) -> Result<(), WorkspaceError> {
 }
 
 async fn is_known(project: &Project, path: &Path) -> Result<bool, WorkspaceError> {
-    let listed = git::git(&project.path, &["worktree", "list", "--porcelain", "-z"]).await?;
+    let listed = git::worktrees(&project.path).await?;
     Ok(worktrees(&listed).iter().any(|worktree| worktree.path == path))
 }
 

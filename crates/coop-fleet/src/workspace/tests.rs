@@ -6,6 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -478,4 +479,23 @@ fn notes_are_kept_as_they_are_told() {
             assert_eq!(lab.workspaces.workspaces(&project).await.expect("a list"), expected);
         });
     });
+}
+
+/// The bug this keeps away: while one workspace was made, its worktree was found half made, git gave up on that, and nothing could be
+/// started in another.
+#[tokio::test]
+async fn a_worktree_that_is_being_made_is_waited_for() {
+    let lab = Lab::new();
+    let project = lab.project("one").await;
+    let half = project.path.join(".git/worktrees/half");
+    fs::create_dir_all(&half).expect("made");
+    for (name, text) in [("gitdir", "/nowhere/.git\n"), ("HEAD", "ref: refs/heads/half\n"), ("commondir", "")] {
+        fs::write(half.join(name), text).expect("written");
+    }
+    let made = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        fs::write(half.join("commondir"), "../..\n").expect("written");
+    };
+    let (found, ()) = tokio::join!(lab.workspaces.workspaces(&project), made);
+    assert!(found.is_ok(), "{found:?}");
 }
