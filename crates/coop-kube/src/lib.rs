@@ -16,6 +16,7 @@ mod names;
 mod operate;
 mod own;
 mod plan;
+mod pod;
 mod resource;
 mod sidecar;
 #[cfg(test)]

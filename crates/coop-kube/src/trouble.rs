@@ -198,7 +198,27 @@ mod tests {
     use crate::resource::Agent;
     use crate::testing::{Fate, client_with};
 
-    /// What people read while a cluster is not as it has to be; and that it is over is noticed though nothing changes in it.
+    /// That it is over is noticed though nothing changes in the cluster, so that the watch says nothing.
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_goes_on_ends_its_trouble() {
+        let is_away = Arc::new(AtomicU16::new(1));
+        let away = is_away.clone();
+        let client = client_with(&Cluster::default(), move |request| {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            if is_watch && away.load(Ordering::Relaxed) == 1 { Fate::Refuse(503) } else { Fate::Answer }
+        });
+        let troubles = Troubles::at("https://cluster");
+        let mut events = told(Api::<Agent>::namespaced(client, "team"), watcher::Config::default(), troubles.clone());
+        let reader = tokio::spawn(async move { while events.next().await.is_some() {} });
+        let mut changes = troubles.all.subscribe();
+        changes.wait_for(|all| !all.is_empty()).await.expect("it is ours");
+        is_away.store(0, Ordering::Relaxed);
+        let over = timeout(Duration::from_secs(3600), changes.wait_for(BTreeMap::is_empty)).await;
+        assert!(over.is_ok(), "it is still told");
+        reader.abort();
+    }
+
+    /// What people read while a cluster is not as it has to be.
     #[tokio::test(start_paused = true)]
     async fn a_trouble_is_said_in_one_sentence_and_passes() {
         let code = Arc::new(AtomicU16::new(404));

@@ -23,7 +23,7 @@ pub struct Way {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoWay {
     /// Nothing names one.
-    #[error("no cluster is known: there is no {0}; say which with --kubeconfig FILE or KUBECONFIG")]
+    #[error("no cluster is known: {0} is missing or empty; say which with --kubeconfig FILE or KUBECONFIG")]
     Nothing(String),
     /// What names one cannot be used.
     #[error("the configuration {0} names no cluster that can be used: {1}")]
@@ -155,7 +155,7 @@ mod tests {
         let said = |error: NoWay| error.to_string().replace(&file.display().to_string(), "FILE");
         insta::assert_snapshot!(
             said(way(None).reach().await.expect_err("no file")),
-            @"no cluster is known: there is no FILE; say which with --kubeconfig FILE or KUBECONFIG"
+            @"no cluster is known: FILE is missing or empty; say which with --kubeconfig FILE or KUBECONFIG"
         );
         fs::write(&file, GOOD).expect("written");
         insta::assert_snapshot!(
@@ -163,6 +163,8 @@ mod tests {
             @"the configuration FILE names no cluster that can be used: it has no context there, only here"
         );
         assert_eq!(way(None).reach().await.expect("one").address(), "https://127.0.0.1:6443");
+        fs::write(&file, "").expect("written");
+        assert!(matches!(way(None).reach().await, Err(NoWay::Nothing(_))), "an empty one is as good as none");
         fs::write(&file, GOOD.replace("name: me", "name: you")).expect("written");
         let nobody = said(way(None).reach().await.expect_err("no such user"));
         assert!(nobody.ends_with(": it has no user me, which its context here is for"), "{nobody}");

@@ -10,6 +10,7 @@ use kube::{Client, ResourceExt};
 use tokio::sync::watch;
 
 use crate::manifest::{MANAGED, child};
+use crate::pod::{self, containers, waits_for};
 use crate::resource::Agent;
 use crate::trouble::{Told, Troubles, told};
 use crate::world::{Known, is_owned};
@@ -115,29 +116,9 @@ fn states(pod: &Pod) -> impl Iterator<Item = &ContainerState> {
     containers(pod).filter(|(name, _)| *name == "agent").map(|(_, state)| state)
 }
 
-/// Returns how all containers of a pod are, those first that come first.
-fn containers(pod: &Pod) -> impl Iterator<Item = (&str, &ContainerState)> {
-    let status = pod.status.iter();
-    let statuses = status.flat_map(|status| status.init_container_statuses.iter().chain(&status.container_statuses));
-    statuses.flatten().filter_map(|status| Some((status.name.as_str(), status.state.as_ref()?)))
-}
-
 fn last_words(pod: &Pod) -> Option<String> {
-    let message = states(pod).find_map(|state| state.terminated.as_ref()?.message.as_deref());
-    let own = message.iter().flat_map(|message| message.lines().rev()).find_map(|line| line.strip_prefix("coop: "));
-    own.or(message.and_then(|message| message.lines().last())).map(str::to_owned)
-}
-
-fn waits_for(pod: &Pod) -> Option<String> {
-    let status = pod.status.as_ref()?;
-    let waiting = containers(pod).find_map(|(_, state)| {
-        let waiting = state.waiting.as_ref()?;
-        let reason = waiting.reason.as_deref().filter(|reason| *reason != "PodInitializing")?;
-        Some(format!("{reason}: {}", waiting.message.as_deref().unwrap_or_default()))
-    });
-    let conditions = status.conditions.iter().flatten();
-    let unscheduled = || conditions.filter(|one| one.status == "False").find_map(|one| one.message.clone());
-    waiting.or_else(unscheduled)
+    let message = states(pod).find_map(|state| state.terminated.as_ref()?.message.as_deref())?;
+    pod::last_words(message).map(|line| line.strip_prefix("coop: ").unwrap_or(line).to_owned())
 }
 
 /// What is known, and that it changes.

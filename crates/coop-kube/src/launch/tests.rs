@@ -185,6 +185,23 @@ async fn an_agent_that_others_have_applied_is_gone_on_with_when_a_person_says_so
     assert_eq!(resumed.expect("its next pod").name, second);
 }
 
+/// The bug this keeps away: `coop kill` while an agent of others' was being resumed, and its operator ran it all the same.
+#[tokio::test]
+async fn a_resumption_that_nobody_wants_any_more_is_taken_back() {
+    let lab = Lab::new();
+    lab.apply();
+    lab.cluster.patch(AGENT, &json!({ "spec": { "suspend": true } })).expect("suspended");
+    let (launcher, folder) = (lab.launcher("f1").await, lab.folder("f1"));
+    remember(&folder, &Kept { name: "pod-1".to_owned(), by: Keeper::Others }).expect("written");
+    let config = config();
+    let (resumed, ()) = tokio::join!(launcher.start(&config, &folder), async {
+        lab.cluster.until(AGENT, |agent| agent["spec"]["suspend"] == false).await;
+        launcher.give_up(&fixer());
+    });
+    assert_eq!(resumed.expect_err("given up").to_string(), "it was ended before it ran");
+    assert_eq!(lab.cluster.get(AGENT).expect("there")["spec"]["suspend"], true);
+}
+
 /// Whose doing a suspension is: ours is what was asked of us, anybody else's ends the agent as far as the fleet goes.
 #[tokio::test]
 async fn a_suspension_is_ours_or_that_of_others() {
@@ -283,9 +300,6 @@ async fn a_start_that_nobody_wants_any_more_is_given_up() {
     let (config, began) = (config(), tokio::time::Instant::now());
     let (started, ()) = tokio::join!(launcher.start(&config, &folder), async {
         lab.made().await;
-        while !launcher.starting.lock().expect("nobody panics").contains_key("fixer") {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
         launcher.give_up(&fixer());
     });
     assert_eq!(started.expect_err("given up").to_string(), "it was ended before it ran");

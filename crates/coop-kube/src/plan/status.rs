@@ -7,6 +7,7 @@ use kube::ResourceExt;
 
 use super::{Seen, Stopped};
 use crate::manifest::child;
+use crate::pod::{containers, last_words, waits_for};
 use crate::resource::{Agent, AgentStatus, Condition, EvidenceStatus, PromptStatus};
 
 /// How long a pod waits for a node, a volume or an image, and an agent fails at its start, before a person is called.
@@ -223,25 +224,6 @@ fn said(seen: &Seen<'_>, sight: &Sight) -> String {
     }
 }
 
-/// Returns what a pod that does not run yet waits for, in Kubernetes' words.
-fn waits_for(pod: &Pod) -> Option<String> {
-    let status = pod.status.as_ref()?;
-    let containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
-    let waiting = containers.filter_map(|one| one.state.as_ref()?.waiting.as_ref()).find_map(|waiting| {
-        let reason = waiting
-            .reason
-            .clone()
-            .filter(|reason| !matches!(reason.as_str(), "PodInitializing" | "ContainerCreating"))?;
-        Some(waiting.message.as_ref().map_or(reason.clone(), |message| format!("{reason}: {message}")))
-    });
-    let unscheduled = || {
-        let conditions = status.conditions.as_ref()?;
-        let one = conditions.iter().find(|one| one.type_ == "PodScheduled" && one.status == "False")?;
-        one.message.clone()
-    };
-    waiting.or_else(unscheduled)
-}
-
 /// Returns how much longer a pod may wait for what it has not got, if it does wait.
 pub(super) fn stuck_in(pod: &Pod, now: SystemTime) -> Option<Duration> {
     let patience = match waits_for(pod) {
@@ -252,12 +234,6 @@ pub(super) fn stuck_in(pod: &Pod, now: SystemTime) -> Option<Duration> {
     let made = pod.metadata.creation_timestamp.as_ref().and_then(|made| time(&made.0.to_string()));
     let waited = made.and_then(|made| now.duration_since(made).ok()).unwrap_or_default();
     Some(patience.saturating_sub(waited))
-}
-
-/// Returns the line that says most: what coop says at its end, else what it says of a wrong option, else the last.
-fn last_words(message: &str) -> Option<&str> {
-    let begins = |with: &'static str| message.lines().rev().find(move |line| line.starts_with(with));
-    begins("coop: ").or_else(|| begins("error: ")).or_else(|| message.lines().last())
 }
 
 /// Returns which container has ended with something to say, and how.
@@ -271,9 +247,7 @@ fn terminated(pod: &Pod) -> Option<(&str, &ContainerStateTerminated)> {
 
 /// Tells whether something runs in a pod, or did.
 fn has_begun(pod: &Pod) -> bool {
-    let status = pod.status.iter();
-    let containers = status.flat_map(|status| status.init_container_statuses.iter().chain(&status.container_statuses));
-    containers.flatten().filter_map(|one| one.state.as_ref()).any(|state| state.waiting.is_none())
+    containers(pod).any(|(_, state)| state.waiting.is_none())
 }
 
 /// Returns for how long no sidecar of the agent's was heard, as far as that was told.

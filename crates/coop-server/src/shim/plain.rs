@@ -83,26 +83,12 @@ pub(super) fn unread(written: &Value, read: &Value) -> Option<(Vec<Value>, Strin
 /// Returns the key that another one looks like: the same in another spelling, or with a slip.
 pub(super) fn like<'a>(key: &str, keys: impl IntoIterator<Item = &'a String>) -> Option<&'a String> {
     let letters =
-        |key: &str| -> Vec<char> { key.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect() };
+        |key: &str| -> String { key.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect() };
     let wanted = letters(key);
-    let near = keys.into_iter().map(|known| (slips(&wanted, &letters(known)), known));
+    let near = keys.into_iter().map(|known| (strsim::levenshtein(&wanted, &letters(known)), known));
     // Short keys are all alike.
-    let near = near.filter(|(slips, _)| *slips <= SLIPS.min(wanted.len() / 3));
+    let near = near.filter(|(slips, _)| *slips <= SLIPS.min(wanted.chars().count() / 3));
     near.min_by_key(|(slips, _)| *slips).map(|(_, known)| known)
-}
-
-/// Returns how many letters have to be changed, put in or left out to make one word of another.
-fn slips(one: &[char], other: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (above, letter) in one.iter().enumerate() {
-        let mut corner = std::mem::replace(&mut row[0], above + 1);
-        for (at, theirs) in other.iter().enumerate() {
-            let changed = corner + usize::from(letter != theirs);
-            corner = row[at + 1];
-            row[at + 1] = changed.min(corner + 1).min(row[at] + 1);
-        }
-    }
-    row[other.len()]
 }
 
 #[cfg(test)]

@@ -206,7 +206,7 @@ fn a_cluster_that_is_not_there_is_told_of() {
     };
     let up = ["up", "--launcher", "kubernetes", "--kubeconfig", config.to_str().expect("text")];
     let (code, _, said) = tool::run(&mut of(&up));
-    let wrong = format!("coop: no cluster is known: there is no {}; say which ", config.display());
+    let wrong = format!("coop: no cluster is known: {} is missing or empty; say which ", config.display());
     assert!(code == 1 && said.starts_with(&wrong) && said.lines().count() == 1, "{said}");
     let named = format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: here\nclusters: [{{name: here, cluster: {{server: '{address}'}}}}]\n\
