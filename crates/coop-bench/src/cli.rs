@@ -21,6 +21,9 @@ pub(crate) struct Cli {
     /// Measure only this; may be given often
     #[arg(long, value_name = "NAME")]
     only: Vec<Measurement>,
+    /// Measure this coop, for instance an earlier build [default: the one beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) coop: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

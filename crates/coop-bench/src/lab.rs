@@ -65,18 +65,19 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// Finds coop beside this program. Both are copied, so that a build meanwhile does not change what is measured.
-    pub(crate) fn new(effort: Effort) -> anyhow::Result<Self> {
+    /// Takes the given coop, or the one beside this program. Both programs are copied, so that a build meanwhile does not
+    /// change what is measured.
+    pub(crate) fn new(effort: Effort, coop: Option<&Path>) -> anyhow::Result<Self> {
         let myself = std::env::current_exe().context("cannot tell where this program is")?;
-        let coop = myself.with_file_name("coop");
+        let coop = coop.map_or_else(|| myself.with_file_name("coop"), Path::to_owned);
         let folder = tempfile::Builder::new().prefix("coop-bench-").tempdir().context("cannot make a folder")?;
         let copy = |from: &Path, name: &str| {
             let to = folder.path().join(name);
             fs::copy(from, &to).map(|_| to)
         };
-        let missing = "there is no coop beside this program; build it with `cargo build --release -p coop`";
+        let missing = "build coop with `make dist`, or name another with --coop";
         Ok(Self {
-            coop: copy(&coop, "coop").with_context(|| format!("{} cannot be read: {missing}", coop.display()))?,
+            coop: copy(&coop, "coop").with_context(|| format!("cannot read {}; {missing}", coop.display()))?,
             bench: copy(&myself, "coop-bench").context("cannot copy this program")?,
             effort,
             folder,

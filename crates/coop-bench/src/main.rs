@@ -56,7 +56,7 @@ fn bench(cli: &Cli) -> anyhow::Result<ExitCode> {
     if chosen.contains(&cli::Measurement::Throughput) && !tmux::is_installed() {
         bail!("tmux is not installed; it is what the throughput is compared with");
     }
-    let lab = Lab::new(cli.effort())?;
+    let lab = Lab::new(cli.effort(), cli.coop.as_deref())?;
     let mut table = Table::begin(&lab)?;
     for measurement in chosen {
         measure::run(measurement, &lab, &mut table)?;

@@ -8,6 +8,8 @@ use anyhow::Context;
 /// Memory in MiB.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
+    /// Resident and of this process alone. Pages of files are shared by all processes of one program.
+    pub(crate) private: f64,
     /// Resident now.
     pub(crate) resident: f64,
     /// The most that was ever resident.
@@ -17,7 +19,7 @@ pub(crate) struct Memory {
 pub(crate) fn memory(pid: u32) -> anyhow::Result<Memory> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).context("cannot read a process's memory")?;
     let mebibytes = |name| field(&status, name).map(|kibibytes| kibibytes as f64 / 1024.0);
-    Ok(Memory { resident: mebibytes("VmRSS:")?, peak: mebibytes("VmHWM:")? })
+    Ok(Memory { private: mebibytes("RssAnon:")?, resident: mebibytes("VmRSS:")?, peak: mebibytes("VmHWM:")? })
 }
 
 /// Returns how often the process's threads were put on a processor, more or less.
@@ -57,7 +59,7 @@ mod tests {
     fn a_process_can_be_looked_at() {
         let me = std::process::id();
         let memory = memory(me).expect("memory");
-        assert!(memory.resident > 0.1 && memory.peak >= memory.resident);
+        assert!(memory.private > 0.1 && memory.resident >= memory.private && memory.peak >= memory.resident);
         assert!(context_switches(me).expect("switches") > 0);
         assert!(cpu_time(me).is_ok());
     }

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Http, block_on};
 use crate::lab::Lab;
+use crate::measure::memory::PRIVATE_MEMORY_LIMIT;
 use crate::proc::{cpu_time, memory};
 use crate::process::{LIMIT, Lines, Process, clean_command};
 use crate::table::{Bound, Row, Table};
@@ -39,7 +40,7 @@ struct Seen {
     agents: usize,
     /// MiB of the daemon for each agent, beyond what it takes without any.
     share: f64,
-    /// MiB of a sidecar.
+    /// Private memory of a sidecar, in MiB.
     sidecar: f64,
     /// Seconds of a processor in a second, of all of them together, for each agent.
     idle: f64,
@@ -128,8 +129,8 @@ impl Fleet<'_> {
         thread::sleep(self.lab.effort.window);
         let idle = (cpu()? - before).as_secs_f64() / self.lab.effort.window.as_secs_f64() / agents as f64;
         let share = (memory(daemon.process.pid())?.resident - alone) / agents as f64;
-        let resident: f64 =
-            sidecars.iter().map(|pid| memory(*pid).map(|memory| memory.resident)).sum::<anyhow::Result<f64>>()?;
+        let private: f64 =
+            sidecars.iter().map(|pid| memory(*pid).map(|memory| memory.private)).sum::<anyhow::Result<f64>>()?;
 
         let kept = block_on(PATIENCE, events(&daemon.http, agents, self.lab.effort.starts, 2 * agents))?;
         let pid = i32::try_from(daemon.process.pid()).ok().and_then(Pid::from_raw).context("no process")?;
@@ -139,7 +140,7 @@ impl Fleet<'_> {
         let next = up(self.lab, &self.state)?;
         block_on(PATIENCE, events(&next.http, agents, 1, 2 * agents + 1))?;
         let adopted = begin.elapsed().as_secs_f64() * 1e3 / agents as f64;
-        Ok((Seen { agents, share, sidecar: resident / agents as f64, idle, adopted, events: kept }, next))
+        Ok((Seen { agents, share, sidecar: private / agents as f64, idle, adopted, events: kept }, next))
     }
 
     fn sidecars(&self) -> anyhow::Result<Vec<u32>> {
@@ -197,6 +198,10 @@ async fn events(host: &str, agents: usize, each: usize, round: usize) -> anyhow:
 fn print(table: &mut Table, seen: &Seen, first: Option<&Seen>) -> anyhow::Result<()> {
     let agents = seen.agents;
     let of = |value: f64, of: fn(&Seen) -> f64| first.map(|first| value / of(first));
+    let sidecar = format!("{:.2} MiB", seen.sidecar);
+    let sidecars =
+        Row::new(format!("fleet of {agents}: private memory of a sidecar")).ours(sidecar.clone()).value(sidecar);
+    table.row(&sidecars.goal(seen.sidecar, Bound::AtMost(PRIVATE_MEMORY_LIMIT), " MiB"))?;
     let mut row = |what: &str, ours: String, ratio: Option<f64>, most: f64| {
         let row = Row::new(format!("fleet of {agents}: {what}")).ours(ours.clone());
         let row = match (ratio, first) {
@@ -209,7 +214,6 @@ fn print(table: &mut Table, seen: &Seen, first: Option<&Seen>) -> anyhow::Result
         table.row(&row)
     };
     row("daemon, each", format!("{:.2} MiB", seen.share), of(seen.share, |seen| seen.share), 1.5)?;
-    row("sidecar, each", format!("{:.1} MiB", seen.sidecar), of(seen.sidecar, |seen| seen.sidecar), 1.2)?;
     row("idle, each", format!("{:.4} % of a core", seen.idle * 100.0), None, 0.0)?;
     row("restart to heard again, each", format!("{:.1} ms", seen.adopted), of(seen.adopted, |seen| seen.adopted), 1.5)?;
     let slower = first.map(|first| first.events / seen.events);
