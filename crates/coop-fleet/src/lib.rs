@@ -5,6 +5,10 @@
 //! what is to be done. [`adapter`] is the way to agents: by their sidecars, or to none at all in tests; [`shim`] is the way to
 //! those behind shims of others. [`claims`] says who has a conversation open. [`fleet`] puts them together: it is the one that
 //! does something. [`workspace`] makes and deletes the folders that agents work in.
+#![cfg_attr(
+    not(all(feature = "containers", feature = "postgres")),
+    allow(dead_code, unused_imports, reason = "helpers of the features that are left out")
+)]
 
 pub mod adapter;
 mod bounded;
@@ -21,4 +25,6 @@ pub mod workspace;
 
 pub use self::fact::{Fact, translate};
 pub use self::sidecar::Identity as ProcessIdentity;
-pub use self::sidecar::{ContainerLauncher, Containers, LocalLauncher, launcher};
+#[cfg(feature = "containers")]
+pub use self::sidecar::{ContainerLauncher, Containers};
+pub use self::sidecar::{LocalLauncher, launcher};

@@ -19,6 +19,7 @@ use crate::fleet::wrap::Wrap;
 use crate::fleet::{FleetCommand, Up};
 use crate::install::Install;
 use crate::mcp::Mcp;
+#[cfg(feature = "kubernetes")]
 use crate::operator::{Operator, Unpack};
 use crate::run::Run;
 
@@ -112,6 +113,7 @@ pub(crate) enum Sub {
     /// Installs an agent from npm into a folder of coop's own, and prints where its program is
     Install(Install),
     /// Sees to the agents of a Kubernetes namespace
+    #[cfg(feature = "kubernetes")]
     Operator(Operator),
     /// Serves one agent by the adapter-shim protocol: briefs in, events and decisions out
     Shim(Shim),
@@ -152,6 +154,7 @@ pub(crate) enum Sub {
         commands: Vec<OsString>,
     },
     /// Prepares a pod's volumes: makes folders, and puts this program where the agent's container finds it (used by pods)
+    #[cfg(feature = "kubernetes")]
     #[command(hide = true)]
     Unpack(Unpack),
     /// Shows a pane of tmux or GNU screen on this terminal (used by --attach)

@@ -1,4 +1,8 @@
 //! `coop`: parse, wire, exit code.
+#![cfg_attr(
+    not(all(feature = "containers", feature = "kubernetes")),
+    allow(dead_code, unused_imports, unused_variables, reason = "helpers of the launchers that are left out")
+)]
 
 mod attach;
 mod await_socket;
@@ -17,6 +21,7 @@ mod leftovers;
 mod listen;
 mod mcp;
 mod oneshot;
+#[cfg(feature = "kubernetes")]
 mod operator;
 mod paths;
 mod record;
@@ -82,7 +87,9 @@ fn main() -> ExitCode {
             Some(Sub::Completions { shell }) => cli::completions(shell),
             Some(Sub::Doctor(options)) => doctor::run(options).await,
             Some(Sub::Install(options)) => install::run(options).await,
+            #[cfg(feature = "kubernetes")]
             Some(Sub::Operator(options)) => operator::run(options).await,
+            #[cfg(feature = "kubernetes")]
             Some(Sub::Unpack(options)) => operator::unpack(&options),
             Some(Sub::Sim(Sim { what })) => simulate(what).await,
             Some(Sub::Hook { .. } | Sub::Guard { .. } | Sub::Await { .. }) => Ok(0),

@@ -139,6 +139,7 @@ impl Store {
     pub fn size(&self) -> Result<u64, StoreError> {
         self.read(|db| match db {
             Db::Sqlite(db) => db.size(),
+            #[cfg(feature = "postgres")]
             Db::Postgres(db) => db.size(),
         })
     }

@@ -31,7 +31,9 @@ use std::time::Duration;
 
 use coop_api::{AgentId, Seq};
 
-use self::db::{Db, Postgres, Sqlite, Trouble};
+#[cfg(feature = "postgres")]
+use self::db::Postgres;
+use self::db::{Db, Sqlite, Trouble};
 pub use self::defined::Defined;
 pub use self::error::StoreError;
 pub use self::intents::Decided;
@@ -70,10 +72,11 @@ impl Store {
         let (pulse, found) = (Pulse::default(), StoreError::of);
         let db = match place {
             Place::File(path) => Sqlite::open(path).map(Db::Sqlite),
+            #[cfg(feature = "postgres")]
             Place::Server(config) => Postgres::open(config, pulse.clone()).map(Box::new).map(Db::Postgres),
         };
         let store = Self { db: db.map_err(|trouble| found(place, trouble))?, place: place.clone(), pulse };
-        if let Db::Sqlite(_) = store.db {
+        if matches!(store.db, Db::Sqlite(_)) {
             store.check()?;
         }
         store.migrate()?;
@@ -84,6 +87,7 @@ impl Store {
     pub fn look(place: &Place) -> Result<Self, StoreError> {
         let db = match place {
             Place::File(path) => Sqlite::look(path).map(Db::Sqlite),
+            #[cfg(feature = "postgres")]
             Place::Server(config) => Postgres::look(config).map(Box::new).map(Db::Postgres),
         };
         let db = db.map_err(|trouble| StoreError::of(place, trouble))?;
@@ -94,6 +98,7 @@ impl Store {
     pub fn set_patience(&self, patience: Duration) -> Result<(), StoreError> {
         match &self.db {
             Db::Sqlite(db) => db.set_patience(patience).map_err(|trouble| self.error(trouble)),
+            #[cfg(feature = "postgres")]
             Db::Postgres(_) => Ok(()),
         }
     }
@@ -120,6 +125,7 @@ impl Store {
     fn check(&self) -> Result<(), StoreError> {
         let checked = match &self.db {
             Db::Sqlite(db) => db.check(),
+            #[cfg(feature = "postgres")]
             Db::Postgres(db) => self.db.at_once(|| db.check()),
         };
         checked.map_err(|trouble| self.error(trouble))
@@ -128,6 +134,7 @@ impl Store {
     fn migrate(&self) -> Result<(), StoreError> {
         let found = match &self.db {
             Db::Sqlite(db) => db.format(),
+            #[cfg(feature = "postgres")]
             Db::Postgres(db) => db.format(),
         };
         let found = found.map_err(|trouble| self.error(trouble))?;
@@ -136,6 +143,7 @@ impl Store {
         }
         let migrated = match &self.db {
             Db::Sqlite(db) => db.migrate(found),
+            #[cfg(feature = "postgres")]
             Db::Postgres(db) => db.migrate(found),
         };
         migrated.map_err(|trouble| self.error(trouble))

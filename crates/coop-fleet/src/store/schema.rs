@@ -51,6 +51,7 @@ pub(super) const SQLITE: [&str; 2] = [
 ];
 
 /// The same for PostgreSQL. `rowid` is what SQLite gives every row by itself: the order in which they came.
+#[cfg(feature = "postgres")]
 pub(super) const POSTGRES: [&str; 2] = [
     "
     -- Everything that happened, in the order in which it was heard.

@@ -63,6 +63,7 @@ pub(super) fn definition(name: &str, driver: &str, command: &[String]) -> String
 
 /// Writes the definition of an agent that others have applied in a cluster, with these lines of what is done about it. When it
 /// ends its next pod is waited for, which its operator makes.
+#[cfg(feature = "kubernetes")]
 pub(super) fn applied(name: &str, driver: &str, command: &[String], actions: &str) -> String {
     format!("{}on_dead = \"wait\"\n{actions}", definition(name, driver, command))
 }
@@ -73,6 +74,7 @@ mod tests {
 
     use super::*;
 
+    #[cfg(feature = "kubernetes")]
     #[test]
     fn what_others_have_applied_has_a_definition() {
         for driver in ["claude", "unknown", "api"] {

@@ -2,17 +2,18 @@
 //! them and ends them; a fleet only follows, and does what their resource asks of it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use coop_api::AgentId;
 use coop_fleet::adapter::{SidecarAdapter, can_be_id};
 use coop_fleet::engine::Phase;
 use coop_fleet::fleet::{Fleet, FleetError};
-use coop_fleet::launcher::{Keeper, Running, remembered};
+use coop_fleet::launcher::Running;
 use coop_fleet::store::Defined;
 use coop_kube::{Applied, ClusterLauncher};
 
 use super::adhoc;
+use super::places::is_others;
 
 /// Whose doing it is that such an agent comes and goes.
 const BY: &str = "kubernetes";
@@ -36,10 +37,6 @@ pub(super) async fn follow(fleet: Fleet, sidecars: SidecarAdapter, cluster: Clus
             return;
         }
     }
-}
-
-pub(super) fn is_others(folder: &Path) -> bool {
-    remembered(folder).is_some_and(|kept| kept.by == Keeper::Others)
 }
 
 async fn take(fleet: &Fleet, sidecars: &SidecarAdapter, agent: &AgentId, step: Step) -> Result<(), FleetError> {

@@ -10,8 +10,7 @@ use coop_fleet::fleet::{Fleet, FleetError};
 use coop_fleet::launcher::Running;
 use coop_fleet::shim::{LocalHttp, ShimAgent};
 use coop_fleet::store::{Condition, StoreError};
-use coop_kube::ClusterLauncher;
-use coop_server::fleet::types::{ClusterHealth, Ending, FleetHealth, Named, Orphan, Orphans, StoreHealth};
+use coop_server::fleet::types::{Ending, FleetHealth, Named, Orphan, Orphans, StoreHealth};
 use coop_server::fleet::{Fate, FleetRequest, Way};
 use coop_server::mcp::ToolCall;
 use coop_server::workspaces::{Caller, Telling, WorkspaceRequest, Workspaces};
@@ -20,6 +19,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, mpsc, watch};
 
+use super::cluster::{self, ClusterLauncher};
 use super::places::Places;
 
 /// How long after it was begun to look for an agent whoever asks for it waits until it is found.
@@ -86,7 +86,7 @@ impl Hub {
             orphans: self.orphans().await.len(),
             newest: *self.fleet.newest().borrow(),
             store: store_health(self.store, self.fleet.condition()),
-            cluster: self.cluster.as_ref().map(cluster_health),
+            cluster: self.cluster.as_ref().map(cluster::health),
         })
     }
 }
@@ -98,16 +98,6 @@ fn store_health(kind: &str, condition: Condition) -> StoreHealth {
         Condition::Lost(lasted, why) => ("lost", Some(lasted), Some(why)),
     };
     StoreHealth { kind: kind.to_owned(), condition: condition.to_owned(), secs: lasted.map(|time| time.as_secs()), why }
-}
-
-fn cluster_health(cluster: &ClusterLauncher) -> ClusterHealth {
-    let why = cluster.trouble();
-    ClusterHealth {
-        address: cluster.address().to_owned(),
-        namespace: cluster.namespace().to_owned(),
-        condition: if why.is_some() { "lost" } else { "fine" }.to_owned(),
-        why,
-    }
 }
 
 impl Workspaces for Hub {

@@ -1,11 +1,19 @@
 //! Many agents: the daemon, and the commands that ask it.
 
 mod adhoc;
+#[cfg(feature = "kubernetes")]
 mod applied;
 mod ask;
 mod asks;
 mod charter;
 mod cli;
+#[cfg(feature = "kubernetes")]
+mod cluster;
+#[cfg(not(feature = "kubernetes"))]
+#[path = "no_cluster.rs"]
+mod cluster;
+#[cfg(feature = "kubernetes")]
+mod cluster_values;
 mod db;
 mod down;
 mod guests;
@@ -44,10 +52,13 @@ use anyhow::Context;
 
 pub(crate) use self::ask::run;
 pub(crate) use self::cli::{FleetCommand, Up};
+#[cfg(feature = "kubernetes")]
+pub(crate) use self::cluster_values::{parse_namespace, parse_object_name};
 pub(crate) use self::identity::Identity;
 pub(crate) use self::pass::Pass;
 pub(crate) use self::up::up;
-pub(crate) use self::values::{parse_image, parse_namespace, parse_object_name};
+#[cfg(feature = "kubernetes")]
+pub(crate) use self::values::parse_image;
 pub(crate) use self::ws_cli::Ws;
 
 use crate::paths;

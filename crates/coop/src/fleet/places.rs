@@ -7,6 +7,7 @@ use coop_api::{Error, ErrorCode};
 use coop_fleet::adapter::SidecarAdapter;
 use coop_fleet::engine::{Agent, Phase};
 use coop_fleet::fleet::{Fleet, Machine};
+use coop_fleet::launcher::{Keeper, remembered};
 use coop_fleet::workspace::{
     AgentStatus, Deletion, Freshness, Gates, Key, NewWorkspace, Project, StatusFeed, Workspace, WorkspaceError,
     WorkspaceName, Workspaces,
@@ -245,6 +246,11 @@ impl Places {
 
 pub(super) fn is_there(agent: &Agent) -> bool {
     agent.phase != Phase::Dead
+}
+
+/// Tells whether another program starts and stops the agent with this folder, and the fleet only follows it.
+pub(super) fn is_others(folder: &Path) -> bool {
+    remembered(folder).is_some_and(|kept| kept.by == Keeper::Others)
 }
 
 pub(super) fn wrong(error: WorkspaceError) -> Error {

@@ -15,20 +15,19 @@ use coop_fleet::engine::Agent;
 use coop_fleet::fleet::{Fleet, Machine, Notify};
 use coop_fleet::shim::{LocalHttp, Ports};
 use coop_fleet::store::Store;
-use coop_kube::Usable;
 use coop_server::fleet::{Fate, FleetServer};
 use coop_server::{Config, Listener, Sessions};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::applied;
 use super::charter::Charter;
 use super::cli::{ToolsReach, Up};
+use super::cluster;
 use super::guests::Guests;
 use super::hub::Hub;
 use super::launch::Launched;
-use super::places::{Places, ToolLimits, is_there};
+use super::places::{Places, ToolLimits, is_others, is_there};
 use super::tellings::Tellings;
 use super::{socket, state_folder};
 use crate::listen::socket_file;
@@ -79,15 +78,7 @@ pub(crate) async fn up(options: Up) -> anyhow::Result<i32> {
     let Launched { adapter: sidecars, place: launcher, cluster } =
         options.launch.adapter(&coop, &state, &charter.id).await?;
     if let Some(cluster) = &cluster {
-        match cluster.check().await {
-            Usable::Yes => {}
-            Usable::Later(why) => {
-                lines.push(format!(
-                    "warning {why}; it is tried again, and what is known of agents may be old until then"
-                ));
-            }
-            Usable::Never(why) => bail!("{why}"),
-        }
+        lines.extend(cluster::check(cluster).await?.map(|warning| format!("warning {warning}")));
     }
     let claims = Claims::default();
     let sidecars = sidecars.heeding(claims.clone());
@@ -102,8 +93,8 @@ pub(crate) async fn up(options: Up) -> anyhow::Result<i32> {
         let store = Store::open(&place_of_store)?;
         store.set_patience(patience)?;
         // Those behind shims are processes of this machine, whatever is said; those that others applied are not ours to end.
-        let is_others = |agent: &Agent| applied::is_others(&agents.join(&agent.id.0));
-        let living = |agent: &Agent| is_there(agent) && !of_shims.has(&agent.id) && !is_others(agent);
+        let is_of_others = |agent: &Agent| is_others(&agents.join(&agent.id.0));
+        let living = |agent: &Agent| is_there(agent) && !of_shims.has(&agent.id) && !is_of_others(agent);
         let living: Vec<_> = store.agents()?.into_iter().filter(living).map(|agent| agent.id).collect();
         charter.settle(&launcher, &living)?;
         anyhow::Ok(Fleet::start(store, adapter, outside)?)
@@ -123,7 +114,7 @@ pub(crate) async fn up(options: Up) -> anyhow::Result<i32> {
     let mut beside = JoinSet::new();
     beside.spawn(tidy(fleet.clone(), sidecars.clone(), options.keep_days));
     if let Some(cluster) = cluster {
-        beside.spawn(applied::follow(fleet.clone(), sidecars, cluster, state.join("agents")));
+        beside.spawn(cluster::follow(fleet.clone(), sidecars, cluster, state.join("agents")));
     }
     listeners.into_iter().for_each(|listener| server.listen(listener));
     match announce(&lines) {
@@ -178,9 +169,7 @@ async fn tidy(fleet: Fleet, adapter: SidecarAdapter, keep_days: u32) {
 /// Ends the fleet's own agents. Those that others applied in a cluster are theirs, and may be steered by other fleets too.
 async fn end_agents(fleet: &Fleet, folders: &Path) {
     let agents = match fleet.look(Store::agents).await {
-        Ok(agents) => {
-            agents.into_iter().filter(|agent| !applied::is_others(&folders.join(&agent.id.0))).collect::<Vec<_>>()
-        }
+        Ok(agents) => agents.into_iter().filter(|agent| !is_others(&folders.join(&agent.id.0))).collect::<Vec<_>>(),
         Err(error) => return tracing::error!(%error, "the agents cannot be ended"),
     };
     let ends = agents.iter().map(|agent| async {

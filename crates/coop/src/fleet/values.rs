@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use coop_kube::{SecretVariable, is_namespace, is_object_name, is_quantity};
-
 /// An amount of memory, as it was written and in bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Size {
@@ -31,39 +29,10 @@ pub(super) fn parse_cpus(text: &str) -> Result<f64, String> {
     cpus.ok_or_else(|| "not a number of processors; use one such as 1.5".to_owned())
 }
 
-pub(super) fn parse_secret(text: &str) -> Result<SecretVariable, String> {
-    let parts = text.split_once('=').and_then(|(env, place)| Some((env, place.split_once('/')?)));
-    let Some((env, (secret, key))) =
-        parts.filter(|(env, (secret, key))| ![env, secret, key].iter().any(|part| part.is_empty()))
-    else {
-        return Err("not NAME=SECRET/KEY".to_owned());
-    };
-    let is_name = |env: &str| env.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
-    if !is_name(env) || env.starts_with(|first: char| first.is_ascii_digit()) {
-        return Err(format!("{env:?} cannot be the name of a variable: letters, digits, _, - and ."));
-    }
-    parse_object_name(secret)?;
-    Ok(SecretVariable { env: env.to_owned(), secret: secret.to_owned(), key: key.to_owned() })
-}
-
 pub(crate) fn parse_image(text: &str) -> Result<String, String> {
     match text.is_empty() || text.contains(char::is_whitespace) {
         true => Err("not an image; use one such as registry.example/agent:1".to_owned()),
         false => Ok(text.to_owned()),
-    }
-}
-
-pub(crate) fn parse_namespace(text: &str) -> Result<String, String> {
-    match is_namespace(text) {
-        true => Ok(text.to_owned()),
-        false => Err("not a namespace: lower-case letters, digits and -, 63 at most".to_owned()),
-    }
-}
-
-pub(crate) fn parse_object_name(text: &str) -> Result<String, String> {
-    match is_object_name(text) {
-        true => Ok(text.to_owned()),
-        false => Err(format!("{text:?} cannot be a name in a cluster: lower-case letters, digits, - and .")),
     }
 }
 
@@ -80,14 +49,6 @@ pub(super) fn parse_mount(text: &str) -> Result<String, String> {
     match is_mount {
         true => Ok(text.to_owned()),
         false => Err("not HERE:THERE or HERE:THERE:ro with whole paths; use one such as /srv/keys:/keys:ro".to_owned()),
-    }
-}
-
-/// A size as Kubernetes takes it for a volume.
-pub(super) fn parse_claim(text: &str) -> Result<String, String> {
-    match is_quantity(text) {
-        true => Ok(text.to_owned()),
-        false => Err("not the size of a volume; use one such as 5Gi".to_owned()),
     }
 }
 
@@ -108,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_processors_and_secrets_are_what_they_say() {
+    fn sizes_and_processors_are_what_they_say() {
         let bytes = |text| parse_size(text).map(|size| size.bytes).ok();
         assert_eq!(bytes("2Gi"), Some(2 << 30));
         assert_eq!(bytes("512Mi"), Some(512 << 20));
@@ -117,31 +78,17 @@ mod tests {
         }
         assert_eq!(parse_cpus("1.5"), Ok(1.5));
         assert!(parse_cpus("0").is_err() && parse_cpus("NaN").is_err() && parse_cpus("-1").is_err());
-        let secret = parse_secret("KEY=models/claude").expect("one");
-        assert_eq!((secret.env.as_str(), secret.secret.as_str(), secret.key.as_str()), ("KEY", "models", "claude"));
-        assert!(parse_secret("KEY=models").is_err() && parse_secret("=a/b").is_err());
     }
 
     #[test]
-    fn what_no_cluster_and_no_engine_would_take_is_refused() {
+    fn what_no_engine_would_take_is_refused() {
         for mount in ["/srv/keys:/keys", "/srv/keys:/keys:ro", "cache:/cache"] {
             assert_eq!(parse_mount(mount).as_deref(), Ok(mount));
         }
         for mount in ["foo", "", ":/x", "/x:", "/x:y", "./x:/x", "a/b:/x", "/a:/b:", "/a:/b:ro:z"] {
             assert!(parse_mount(mount).is_err(), "{mount}");
         }
-        for claim in ["5Gi", "1.5Ti", "1000", "20G"] {
-            assert_eq!(parse_claim(claim).as_deref(), Ok(claim));
-        }
-        for claim in ["big", "", "Gi", "0Gi", "5GB", "-1Gi", "1.2.3Gi", "5 Gi"] {
-            assert!(parse_claim(claim).is_err(), "{claim}");
-        }
         assert!(parse_image("").is_err() && parse_image("a b").is_err() && parse_image("agent@sha256:1").is_ok());
-        assert!(
-            parse_namespace("Bad_NS").is_err() && parse_namespace("a.b").is_err() && parse_namespace("team").is_ok()
-        );
-        assert!(parse_object_name("Fast").is_err() && parse_object_name("fast.example").is_ok());
-        assert!(parse_secret("KEY=Models/claude").is_err());
         assert_eq!(parse_engine("unix:///run/x.sock"), Ok("/run/x.sock".into()));
         assert_eq!(parse_engine("x.sock"), Ok("x.sock".into()));
         assert!(parse_engine("tcp://build:2375").is_err() && parse_engine("").is_err());

@@ -33,7 +33,7 @@ use crate::Fact;
 use crate::claims::Claims;
 use crate::engine::Input;
 use crate::sidecar::launcher::{Address, Dismissal, Launcher, Running, Sidecar};
-use crate::sidecar::{Bridge, Client, Ending, LocalLauncher, Pings, RECORDING, Relay, seen_inside};
+use crate::sidecar::{Bridge, Client, Ending, LocalLauncher, Pings, RECORDING, Relay, container_folder};
 
 /// How long a sidecar may take to end its agent and itself: its own patience with the agent, and some.
 const FAREWELL: Duration = Duration::from_secs(20);
@@ -87,7 +87,7 @@ impl SidecarAdapter {
     /// Returns where the terminal of the agent with this folder is recorded. In a container that is a part of the folder that
     /// the agent can write: what is there must not be followed if it is a link.
     pub fn recording(folder: &Path) -> PathBuf {
-        let inside = seen_inside(folder).join(RECORDING);
+        let inside = container_folder(folder).join(RECORDING);
         if inside.symlink_metadata().is_ok() { inside } else { folder.join(RECORDING) }
     }
 

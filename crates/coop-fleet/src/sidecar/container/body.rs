@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bollard::models::{ContainerCreateBody, HostConfig, PortBinding};
 
 use super::super::local::words;
 use super::Containers;
 use crate::adapter::AgentConfig;
+use crate::sidecar::container_folder;
 
 /// Labels of what is ours: whose fleet's, and which agent.
 pub(super) const FLEET: &str = "coop.dev/fleet";
@@ -19,11 +20,6 @@ const PORT_NUMBER: &str = "9200";
 /// Where coop is in the container: brought by us, or the image's own.
 const BROUGHT: &str = "/coop/coop";
 const OWN: &str = "/usr/local/bin/coop";
-
-/// What an agent's container sees of its folder. The rest is not for it: who reaches its socket steers it.
-pub(crate) fn inside(folder: &Path) -> PathBuf {
-    folder.join("inside")
-}
 
 /// Returns the container of an agent, with its port on this one of ours.
 pub(super) fn body(
@@ -37,7 +33,7 @@ pub(super) fn body(
         let text = path.to_str().filter(|text| !text.contains(':')).map(str::to_owned);
         text.ok_or_else(|| format!("{} cannot be mounted", path.display()))
     };
-    let (inside, work) = (text(&inside(folder))?, text(&config.folder)?);
+    let (inside, work) = (text(&container_folder(folder))?, text(&config.folder)?);
     let mut binds = vec![format!("{inside}:{inside}"), format!("{work}:{work}")];
     if !options.image_has_coop {
         binds.push(format!("{}:{BROUGHT}:ro", text(&options.coop)?));

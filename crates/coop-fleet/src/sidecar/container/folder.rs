@@ -7,12 +7,12 @@ use std::path::Path;
 
 use super::super::config::AGENT_CONFIG;
 use super::super::launcher::{LaunchError, portable_settings};
-use super::body::inside;
 use super::failed;
+use crate::sidecar::container_folder;
 
 /// Makes what a container sees of an agent's folder.
 pub(super) fn furnish(folder: &Path) -> Result<(), LaunchError> {
-    let inside = inside(folder);
+    let inside = container_folder(folder);
     let made = DirBuilder::new().recursive(true).mode(0o700).create(inside.join("home"));
     made.map_err(|error| failed("its folder cannot be made", error))?;
     let settings = portable_settings(folder).map_err(|error| failed("its settings", error))?;
@@ -42,12 +42,12 @@ mod tests {
         fs::write(at(AGENT_CONFIG), r#"{"stop":{"mode":"allow"},"tools":"/a","session":"/b"}"#).expect("written");
         fs::write(at("precious"), "keep me").expect("written");
         fs::create_dir(at("inside")).expect("made");
-        symlink(at("precious"), inside(folder.path()).join(AGENT_CONFIG)).expect("linked");
+        symlink(at("precious"), container_folder(folder.path()).join(AGENT_CONFIG)).expect("linked");
         for _ in 0..2 {
             furnish(folder.path()).expect("furnished");
         }
         assert_eq!(fs::read_to_string(at("precious")).expect("read"), "keep me");
-        let settings = fs::read_to_string(inside(folder.path()).join(AGENT_CONFIG)).expect("read");
+        let settings = fs::read_to_string(container_folder(folder.path()).join(AGENT_CONFIG)).expect("read");
         assert_eq!(settings, r#"{"stop":{"mode":"allow"}}"#);
     }
 }

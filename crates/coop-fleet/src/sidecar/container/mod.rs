@@ -26,7 +26,6 @@ use futures_util::StreamExt;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-pub(crate) use self::body::inside;
 use self::body::{FLEET, PORT, body};
 use super::launcher::{Address, Keeper, Kept, LaunchError, Sidecar, Watch, remember};
 use crate::adapter::AgentConfig;

@@ -1,9 +1,13 @@
 //! The two places a store can be in, as one: the same statements, with `?1` for values, on SQLite and on PostgreSQL.
 
+#[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "postgres")]
 mod session;
 mod sqlite;
+#[cfg(feature = "postgres")]
 mod tls;
+#[cfg(feature = "postgres")]
 mod wire;
 
 use std::time::Duration;
@@ -11,6 +15,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+#[cfg(feature = "postgres")]
 pub(super) use self::postgres::Postgres;
 pub(super) use self::sqlite::Sqlite;
 
@@ -21,6 +26,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) enum Db {
     Sqlite(Sqlite),
+    #[cfg(feature = "postgres")]
     Postgres(Box<Postgres>),
 }
 
@@ -60,6 +66,7 @@ impl Db {
     pub(super) fn rows(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Trouble> {
         match self {
             Self::Sqlite(db) => db.rows(sql, values),
+            #[cfg(feature = "postgres")]
             Self::Postgres(db) => db.rows(sql, values),
         }
     }
@@ -68,6 +75,7 @@ impl Db {
     pub(super) fn change(&self, sql: &str, values: &[Value]) -> Result<u64, Trouble> {
         match self {
             Self::Sqlite(db) => db.change(sql, values),
+            #[cfg(feature = "postgres")]
             Self::Postgres(db) => db.change(sql, values),
         }
     }
@@ -77,6 +85,7 @@ impl Db {
     pub(super) fn within<T>(&self, act: impl Fn(&Self) -> Result<T, Trouble>) -> Result<T, Trouble> {
         match self {
             Self::Sqlite(db) => db.within(|| act(self)),
+            #[cfg(feature = "postgres")]
             Self::Postgres(db) => db.within(|| act(self)),
         }
     }
@@ -85,11 +94,13 @@ impl Db {
     pub(super) fn at_once<T, E: From<Trouble>>(&self, look: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         match self {
             Self::Sqlite(db) => db.begin_looking()?,
+            #[cfg(feature = "postgres")]
             Self::Postgres(db) => db.begin_looking()?,
         }
         let seen = look();
         match self {
             Self::Sqlite(db) => db.end_looking(),
+            #[cfg(feature = "postgres")]
             Self::Postgres(db) => db.end_looking(),
         }
         seen
