@@ -34,6 +34,13 @@ if [ ! -x "$tools/bin/buf" ]; then
   "$tools/bin/pip" install --quiet --disable-pip-version-check buf-bin==1.75.0
 fi
 
+if ! command -v cargo-nextest >/dev/null; then
+  echo "installing cargo-nextest into $tools (some minutes)"
+  # Not optimised: it waits for tests, and is built twice as quickly.
+  CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off cargo install --quiet --locked --root "$tools" --version 0.9.143 \
+    --no-default-features --features default-no-update cargo-nextest
+fi
+
 if [ ! -x "$tools/bin/cargo-fuzz" ]; then
   echo "installing cargo-fuzz into $tools"
   cargo install --quiet --locked --root "$tools" --version 0.13.2 cargo-fuzz

@@ -1,7 +1,7 @@
 // Prints the cases of a run as a table: agent and runtime down, cases across, milliseconds from cause to state in between.
 // Every cell is there or has a reason; one that is missing fails the run.
 //
-//   node tests/real/table.mjs cases.txt
+//   node tests/real/table.mjs cases.tsv
 
 import { readFileSync } from 'node:fs';
 
@@ -21,8 +21,8 @@ const NONE = {
 
 const times = new Map();
 for (const line of readFileSync(process.argv[2], 'utf8').split('\n')) {
-  const [word, agent, runtime, name, ms] = line.split('\t');
-  if (!word.endsWith('CASE') || /\bsim\b/.test(agent)) continue;
+  const [agent, runtime, name, ms] = line.split('\t');
+  if (!ms || /\bsim\b/.test(agent)) continue;
   times.set(`${agent} ${runtime}|${ALSO[name] ?? name}`, ms);
 }
 const cell = (row, name) => (NONE[`${row}|${name}`] ? '–' : times.get(`${row}|${name}`) ?? 'MISSING');

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
-use std::{env, fs, thread};
+use std::{fs, thread};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -36,16 +36,12 @@ impl Which {
     }
 
     fn all() -> Vec<Self> {
-        let real = |name: &str, of: fn(String) -> Self| env::var(name).ok().map(of);
-        [
-            Some(Self::Scripted),
-            Some(Self::Api),
-            real("COOP_REAL_GEMINI", Self::Gemini),
-            real("COOP_REAL_OPENCODE", Self::OpenCode),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+        let path = |program: PathBuf| program.to_str().expect("a path in UTF-8").to_owned();
+        let real = |kind: &str, of: fn(String) -> Self| coop_testkit::real_agent(kind).map(|program| of(path(program)));
+        [Some(Self::Scripted), Some(Self::Api), real("gemini", Self::Gemini), real("opencode", Self::OpenCode)]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 }
 

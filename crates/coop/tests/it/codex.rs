@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use crate::driven::{Agent, Model, Which};
+use crate::driven::{Agent, Model, Which, check_both};
 use crate::tool::{COOP, LIMIT, Sidecar, coop, run};
 
 const RUNTIMES: [&str; 2] = ["pty", "pipe"];
@@ -17,10 +17,7 @@ const RUNTIMES: [&str; 2] = ["pty", "pipe"];
 const MARK: &str = "CODEX_TEST_MARK";
 
 fn with_both(check: impl Fn(&Which)) {
-    check(&Which::Scripted);
-    if let Some(path) = std::env::var_os("COOP_REAL_CODEX") {
-        check(&Which::Real(PathBuf::from(path)));
-    }
+    check_both("codex", check);
 }
 
 fn case(which: &Which, runtime: &str, name: &str, since: Instant) {

@@ -1,6 +1,7 @@
 //! An agent in a sidecar, driven only through the API: the scripted one, or the real one on a fake model.
 
 use std::collections::VecDeque;
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use coop_testkit::real_agent;
 use serde_json::{Value, json};
 
 use crate::tool::{COOP, LIMIT, Sidecar, coop, request};
@@ -48,22 +50,24 @@ impl Which {
     }
 }
 
-/// Prints a case, for the table that `make test-real` makes.
-#[expect(clippy::print_stdout, reason = "a table is made of these lines")]
+/// Adds a case to the file that COOP_CASES names; `make test-real` makes a table of it.
 pub(crate) fn print_case(agent: &str, runtime: &str, case: &str, outcome: &str) {
-    println!("CASE\t{agent}\t{runtime}\t{case}\t{outcome}");
-}
-
-/// Returns the real agent if there is one, to be tested like the scripted one.
-fn real() -> Option<Which> {
-    std::env::var_os("COOP_REAL_CLAUDE").map(|path| Which::Real(PathBuf::from(path)))
+    let Some(path) = std::env::var_os("COOP_CASES") else { return };
+    let mut file = OpenOptions::new().create(true).append(true).open(path).expect("COOP_CASES names a file");
+    // One write: the processes of several tests append at the same time.
+    file.write_all(format!("{agent}\t{runtime}\t{case}\t{outcome}\n").as_bytes()).expect("the line is written");
 }
 
 /// Runs a check with the scripted agent, and with the real one if there is one.
 pub(crate) fn with_both(check: impl Fn(&Which)) {
+    check_both("claude", check);
+}
+
+/// The same for an agent of another kind.
+pub(crate) fn check_both(kind: &str, check: impl Fn(&Which)) {
     check(&Which::Scripted);
-    if let Some(real) = real() {
-        check(&real);
+    if let Some(program) = real_agent(kind) {
+        check(&Which::Real(program));
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Instant, SystemTime};
 
 use serde_json::json;
 
-use crate::driven::{Agent, Model, Which};
+use crate::driven::{Agent, Model, Which, check_both};
 use crate::tool::{COOP, LIMIT, Sidecar, coop, wait_for};
 
 const KEY: &str = "dummy-key-for-a-model-on-loopback";
@@ -22,10 +22,7 @@ const MARK: &str = "GEMINI_TEST_MARK";
 const SESSION: &str = "6b1f5c1e-0d3a-4c57-9a55-0f3f4e0c8d21";
 
 fn with_both(check: impl Fn(&Which)) {
-    check(&Which::Scripted);
-    if let Some(path) = std::env::var_os("COOP_REAL_GEMINI") {
-        check(&Which::Real(PathBuf::from(path)));
-    }
+    check_both("gemini", check);
 }
 
 /// Whose configuration it has.

@@ -45,8 +45,8 @@ impl Which {
 /// Runs a check with the scripted agent, and with the real one if there is one.
 pub(crate) fn with_both(check: impl Fn(&Which)) {
     check(&Which::Scripted);
-    if let Ok(path) = std::env::var("COOP_REAL_OPENCODE") {
-        check(&Which::Real(path));
+    if let Some(program) = coop_testkit::real_agent("opencode") {
+        check(&Which::Real(program.to_str().expect("a path in UTF-8").to_owned()));
     }
 }
 

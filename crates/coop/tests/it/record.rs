@@ -118,6 +118,9 @@ fn a_full_disk_ends_the_recording_and_not_the_agent() {
 /// In a namespace of its own, on a disk of 256 kilobytes that fills up while the agent works.
 #[test]
 fn a_disk_that_fills_up_is_told_of_keeps_what_was_recorded_and_does_not_stop_the_agent() {
+    if !coop_testkit::has_user_namespaces() {
+        return;
+    }
     let folder = tempfile::tempdir().expect("a folder");
     let script = "mount -t tmpfs -o size=256k tmpfs \"$1\" && shift && exec \"$@\"";
     let disk = folder.path().to_str().expect("UTF-8");

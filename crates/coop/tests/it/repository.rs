@@ -172,10 +172,11 @@ fn the_systemd_unit_is_fine() {
     fs::write(&copy, unit.replace("%h/.local/bin/coop", crate::tool::COOP)).expect("written");
     let mut command = std::process::Command::new("systemd-analyze");
     command.args(["verify", "--user"]).arg(&copy).env("XDG_RUNTIME_DIR", folder.path());
-    if command.output().is_ok() {
-        let (code, out, err) = crate::tool::run(&mut command);
-        assert_eq!((code, out.as_str(), err.as_str()), (0, "", ""));
+    if command.output().is_err() {
+        return coop_testkit::skip("systemd-analyze is not installed");
     }
+    let (code, out, err) = crate::tool::run(&mut command);
+    assert_eq!((code, out.as_str(), err.as_str()), (0, "", ""));
 }
 
 /// Every file the README and the docs point to is there.
@@ -198,5 +199,61 @@ fn links_in_the_docs_lead_somewhere() {
             let folder = page.parent().unwrap_or(Path::new(""));
             assert!(Path::new(ROOT).join(folder).join(target).exists(), "{} points to {target}", page.display());
         }
+    }
+}
+
+/// Folders that git ignores.
+const IGNORED: [&str; 5] = ["target", "node_modules", ".tools", ".git", "dist"];
+
+/// Calls `check` with every text file of the repository: its path below the root, and what it says.
+fn each_text(folder: &Path, check: &mut impl FnMut(&Path, &str)) {
+    for entry in fs::read_dir(folder).expect("the folder is there").map(|entry| entry.expect("it can be read")) {
+        let path = entry.path();
+        let kind = entry.file_type().expect("it has a type");
+        if kind.is_dir() {
+            if !IGNORED.iter().any(|name| entry.file_name() == *name) {
+                each_text(&path, check);
+            }
+        } else if let (true, Ok(text)) = (kind.is_file(), fs::read_to_string(&path)) {
+            check(path.strip_prefix(ROOT).expect("it is below the root"), &text);
+        }
+    }
+}
+
+/// Tells whether a relative path leads out of the repository from a file that is so many folders deep.
+fn leads_out(path: &str, depth: usize) -> bool {
+    let mut depth = depth;
+    for part in path.split('/') {
+        match part {
+            ".." if depth == 0 => return true,
+            ".." => depth -= 1,
+            "." | "" => {}
+            _ => depth += 1,
+        }
+    }
+    false
+}
+
+/// A clone has nothing beside it. Once the tests read recordings from a folder that only the authors had.
+#[test]
+fn no_path_leads_out_of_the_repository() {
+    let is_of_a_path = |letter: char| letter.is_ascii_alphanumeric() || "_-./".contains(letter);
+    each_text(Path::new(ROOT), &mut |file, text| {
+        let depth = file.components().count() - 1;
+        for (line, text) in text.lines().enumerate() {
+            let paths = text.split(|letter: char| !is_of_a_path(letter)).filter(|path| path.starts_with("../"));
+            for path in paths.filter(|path| path.ends_with(|letter: char| letter.is_ascii_alphanumeric())) {
+                assert!(!leads_out(path, depth), "{}:{}: {path} is not in the repository", file.display(), line + 1);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_path_out_of_the_repository_is_seen() {
+    for (path, depth, expected) in
+        [("../shared/x", 0, true), ("../../y", 1, true), ("../Makefile", 1, false), ("../a/../../b", 1, true)]
+    {
+        assert_eq!(leads_out(path, depth), expected, "{path} from {depth} folders deep");
     }
 }

@@ -1,7 +1,6 @@
 //! The real agents call coop's tools, as a fake model tells them to; where `COOP_REAL_CLAUDE` and the like name them
 //! (`make test-real` does).
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -23,7 +22,7 @@ struct Real {
 
 impl Real {
     fn program(&self) -> Option<PathBuf> {
-        env::var_os(format!("COOP_REAL_{}", self.name.to_uppercase())).map(PathBuf::from)
+        coop_testkit::real_agent(self.name)
     }
 
     fn call(&self, tool: &str, arguments: &Value) -> String {

@@ -30,7 +30,7 @@ struct Place {
 
 impl Place {
     fn new(name: &str) -> Option<Self> {
-        let program = PathBuf::from(env::var_os(format!("COOP_REAL_{}", name.to_uppercase()))?);
+        let program = coop_testkit::real_agent(name)?;
         let lab = Lab::new(&[]);
         let home = lab.home.path().canonicalize().expect("it is there");
         let model = Model::start(&home);

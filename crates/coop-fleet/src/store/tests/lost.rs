@@ -4,16 +4,18 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::server::{Cut, Proxy, Server, shared};
+use coop_testkit::PostgresServer;
+
+use super::server::{Cut, Proxy, place_on};
 use super::*;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_write_whose_answer_is_lost_is_done_once() {
-    let Some(server) = shared() else { return };
+    let Some(server) = PostgresServer::shared() else { return };
     for cut in [Cut::Before, Cut::After] {
-        let proxy = Proxy::to(server, &server.place());
+        let proxy = Proxy::to(server, &place_on(server));
         let mut lab = Lab::at(proxy.place.clone()).spawned();
         let before = lab.count("events");
         proxy.cut(cut);
@@ -40,8 +42,8 @@ fn a_write_whose_answer_is_lost_is_done_once() {
 /// A server that took everything and answered nothing held the daemon up for ever, and `health` said that all was well.
 #[test]
 fn a_server_that_does_not_answer_is_as_good_as_gone() {
-    let Some(server) = shared() else { return };
-    let proxy = Proxy::to(server, &server.place());
+    let Some(server) = PostgresServer::shared() else { return };
+    let proxy = Proxy::to(server, &place_on(server));
     let mut lab = Lab::at(proxy.place.clone()).spawned();
     let before = lab.count("events");
     proxy.cut(Cut::Silence);
@@ -55,10 +57,10 @@ fn a_server_that_does_not_answer_is_as_good_as_gone() {
 /// Errors that pass ended the daemon.
 #[test]
 fn what_a_server_refuses_for_the_moment_is_tried_again() {
-    let Some(server) = shared() else { return };
+    let Some(server) = PostgresServer::shared() else { return };
     // Rolled back for another's sake, a deadlock, no memory, a statement that somebody cancels.
     for (number, code) in ["40001", "40P01", "53200", "57014"].into_iter().enumerate() {
-        let mut lab = Lab::at(server.place()).spawned();
+        let mut lab = Lab::at(place_on(server)).spawned();
         let refuse = format!(
             "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
              IF nextval('tries') < 3 THEN RAISE EXCEPTION 'not now' USING ERRCODE = '{code}'; END IF; RETURN NEW; END $$"
@@ -76,12 +78,12 @@ fn what_a_server_refuses_for_the_moment_is_tried_again() {
 
 #[test]
 fn a_server_that_goes_away_is_waited_for_and_that_can_be_seen() {
-    let Some(server) = Server::start() else { return };
-    let mut lab = Lab::at(server.place()).spawned();
+    let Some(server) = PostgresServer::start() else { return };
+    let mut lab = Lab::at(place_on(&server)).spawned();
     let looker = Store::look(&lab.place).expect("another way to it");
     assert_eq!(looker.at_once(Store::agents).expect("read").len(), 1);
     let pulse = lab.store.pulse();
-    server.stop();
+    server.crash();
     let error = looker.at_once(Store::agents).expect_err("nobody is there");
     assert!(matches!(error, StoreError::Lost { .. }), "{error}");
     let (sender, done) = mpsc::channel();
@@ -95,23 +97,23 @@ fn a_server_that_goes_away_is_waited_for_and_that_can_be_seen() {
         assert!(done.try_recv().is_err(), "it cannot be written down");
         thread::yield_now();
     }
-    server.go_on();
+    server.recover();
     let (mut lab, intents) = done.recv_timeout(LIMIT).expect("in time");
     assert_eq!((intents, lab.store.pulse().condition()), (vec![], Condition::Fine));
     assert_eq!(looker.at_once(Store::agents).expect("read")[0].phase, Phase::Working);
     // It can be given up, too.
-    server.stop();
+    server.crash();
     pulse.give_up();
     let error = lab.store.record(&[fact(3, IDLE)], NOW).expect_err("nobody is there");
     assert!(matches!(error, StoreError::Lost { .. }), "{error}");
-    server.go_on();
+    server.recover();
     assert_eq!(lab.again().store.agents().expect("read")[0].phase, Phase::Working, "nothing of it was written");
 }
 
 #[test]
 fn a_second_daemon_is_told_who_has_the_store() {
-    let Some(server) = shared() else { return };
-    let lab = Lab::at(server.place());
+    let Some(server) = PostgresServer::shared() else { return };
+    let lab = Lab::at(place_on(server));
     let error = Store::open(&lab.place).expect_err("it is taken");
     let expected = format!("{} is used by the coop of process {} on ", lab.place, std::process::id());
     assert!(error.to_string().starts_with(&expected), "{error}");
@@ -122,8 +124,8 @@ fn a_second_daemon_is_told_who_has_the_store() {
 /// must not go on as if nothing had been.
 #[test]
 fn who_was_replaced_meanwhile_does_not_go_on() {
-    let Some(server) = shared() else { return };
-    let place = server.place();
+    let Some(server) = PostgresServer::shared() else { return };
+    let place = place_on(server);
     let proxy = Proxy::to(server, &place);
     let mut lab = Lab::at(proxy.place.clone()).spawned();
     let session = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \

@@ -97,8 +97,8 @@ macro_rules! on_both {
         }
         mod postgres {
             $(#[test] fn $name() {
-                if let Some(server) = super::server::shared() {
-                    super::$name(super::Lab::at(server.place()));
+                if let Some(server) = coop_testkit::PostgresServer::shared() {
+                    super::$name(super::Lab::at(super::server::place_on(server)));
                 }
             })*
         }

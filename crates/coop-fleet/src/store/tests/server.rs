@@ -1,75 +1,18 @@
-//! A PostgreSQL server that the tests start, and a way to it that can be cut.
+//! Databases of a PostgreSQL server, and a way to one that can be cut.
 
-use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
+
+use coop_testkit::PostgresServer;
 
 use super::super::Place;
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/tools/postgres.sh");
-
-/// It ends with the process that started it, however that ends: its standard input is ours.
-pub(super) struct Server {
-    folder: PathBuf,
-    script: Mutex<(ChildStdin, Lines<BufReader<ChildStdout>>)>,
-    _child: Child,
-}
-
-/// Returns the one server of all tests here; nothing if there is none on this machine and nobody says there has to be.
-pub(super) fn shared() -> Option<&'static Server> {
-    static SERVER: OnceLock<Option<Server>> = OnceLock::new();
-    SERVER.get_or_init(Server::start).as_ref()
-}
-
-impl Server {
-    #[expect(clippy::print_stderr, reason = "whoever reads the tests' output has to see what was not tested")]
-    pub(super) fn start() -> Option<Self> {
-        let mut command = Command::new("bash");
-        command.arg(SCRIPT).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().expect("a shell");
-        let stdin = child.stdin.take().expect("piped");
-        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let Some(Ok(folder)) = lines.next() else {
-            let _ = child.wait();
-            assert!(
-                std::env::var_os("COOP_POSTGRES").is_none(),
-                "there has to be a PostgreSQL server, and none starts"
-            );
-            eprintln!("skipped: there is no PostgreSQL server on this machine (`make deps` installs one)");
-            return None;
-        };
-        Some(Self { folder: folder.into(), script: Mutex::new((stdin, lines)), _child: child })
-    }
-
-    /// Makes a database that nobody else has, and returns where it is.
-    pub(super) fn place(&self) -> Place {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("t{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        self.say(&format!("database {name}"));
-        place(&self.folder, &name)
-    }
-
-    pub(super) fn stop(&self) {
-        self.say("stop");
-    }
-
-    pub(super) fn go_on(&self) {
-        self.say("start");
-    }
-
-    fn say(&self, word: &str) {
-        let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
-        writeln!(script.0, "{word}").expect("it listens");
-        assert_eq!(script.1.next().expect("it answers").expect("text"), "done");
-    }
-}
-
-fn place(folder: &Path, database: &str) -> Place {
-    Place::parse(&format!("postgres:///{database}?host={}&user=coop", folder.display())).expect("a place")
+/// Makes a database on a server and returns where it is.
+pub(super) fn place_on(server: &PostgresServer) -> Place {
+    Place::parse(&server.create_database()).expect("a place")
 }
 
 /// A way to a server that is cut once when the next write ends.
@@ -91,11 +34,11 @@ pub(super) enum Cut {
 }
 
 impl Proxy {
-    pub(super) fn to(server: &Server, place: &Place) -> Self {
+    pub(super) fn to(server: &PostgresServer, place: &Place) -> Self {
         let Place::Server(config) = place else { panic!("{place}") };
         let folder = tempfile::Builder::new().prefix("coop-px-").tempdir().expect("a folder");
         let listener = UnixListener::bind(folder.path().join(".s.PGSQL.5432")).expect("it listens");
-        let to = server.folder.join(".s.PGSQL.5432");
+        let to = server.folder().join(".s.PGSQL.5432");
         let cut = Arc::new(AtomicU8::new(0));
         let for_all = Arc::clone(&cut);
         thread::spawn(move || {
@@ -107,7 +50,8 @@ impl Proxy {
                 thread::spawn(move || pass_on(from, back));
             }
         });
-        let place = self::place(folder.path(), config.get_dbname().expect("a name"));
+        let (database, host) = (config.get_dbname().expect("a name"), folder.path().display());
+        let place = Place::parse(&format!("postgres:///{database}?host={host}&user=coop")).expect("a place");
         Self { place, cut, _folder: folder }
     }
 

@@ -1,10 +1,11 @@
 //! A daemon whose store is in PostgreSQL.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::io::Read;
 use std::net::TcpListener;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Stdio;
 
+use coop_testkit::PostgresServer;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -12,54 +13,11 @@ use super::chaos;
 use super::lab::{Lab, is};
 use crate::tool;
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/tools/postgres.sh");
 const CREW: &str = "[agents.fixer]\nSIM\nkind = \"crew\"\nprompt = \"[[text:hello]]\"\n";
 
-/// It ends with us: its standard input is ours.
-struct Server {
-    folder: String,
-    /// Nothing once it is to end.
-    stdin: Option<ChildStdin>,
-    lines: Lines<BufReader<ChildStdout>>,
-    child: Child,
-}
-
-impl Server {
-    /// Returns nothing if there is none on this machine and nobody says there has to be.
-    #[expect(clippy::print_stderr, reason = "whoever reads the tests' output has to see what was not tested")]
-    fn start() -> Option<Self> {
-        let mut command = Command::new("bash");
-        command.arg(SCRIPT).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().expect("a shell");
-        let stdin = child.stdin.take().expect("piped");
-        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let Some(Ok(folder)) = lines.next() else {
-            let _ = child.wait();
-            assert!(
-                std::env::var_os("COOP_POSTGRES").is_none(),
-                "there has to be a PostgreSQL server, and none starts"
-            );
-            eprintln!("skipped: there is no PostgreSQL server on this machine (`make deps` installs one)");
-            return None;
-        };
-        Some(Self { folder, stdin: Some(stdin), lines, child })
-    }
-
-    fn url(&self) -> String {
-        format!("postgres:///coop?host={}&user=coop&password=s3cret", self.folder)
-    }
-
-    fn say(&mut self, word: &str) {
-        writeln!(self.stdin.as_mut().expect("it runs"), "{word}").expect("it listens");
-        assert_eq!(self.lines.next().expect("it answers").expect("text"), "done");
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.stdin.take());
-        let _ = self.child.wait();
-    }
+/// Makes a database for a daemon. The password is one that no log and no command line may show.
+fn store_on(server: &PostgresServer) -> String {
+    server.create_database() + "&password=s3cret"
 }
 
 fn health(lab: &Lab) -> Value {
@@ -68,13 +26,13 @@ fn health(lab: &Lab) -> Value {
 
 #[test]
 fn a_server_that_goes_away_is_told_of_and_nothing_is_lost() {
-    let Some(mut server) = Server::start() else { return };
-    let mut lab = Lab::with_store(CREW, &server.url());
+    let Some(server) = PostgresServer::start() else { return };
+    let mut lab = Lab::with_store(CREW, &store_on(&server));
     assert_eq!(health(&lab)["kind"], "postgres");
     lab.wait_until("it is fine", || health(&lab)["condition"] == "fine");
     lab.ok(&["spawn", "fixer"]);
     let known = lab.until(0, "idleness", |entry| is(entry, "idle") && entry["input"]["last_message"].is_string());
-    server.say("stop");
+    server.crash();
     // Its sidecar is told, and the daemon cannot write down what follows.
     let socket = lab.state().join("agents/fixer/coop.sock");
     lab.nudge(&socket, "[[text:again]]");
@@ -85,7 +43,7 @@ fn a_server_that_goes_away_is_told_of_and_nothing_is_lost() {
     assert_eq!((status, &refused["error"]["code"]), (503, &"NOT_READY".into()), "{refused}");
     // What needs no store works.
     assert_eq!(lab.ask("GET", "/api/v1/agents/fixer/screen", "").0, 200);
-    server.say("start");
+    server.recover();
     lab.until(known, "what it could not write down", |entry| entry["input"]["last_message"] == "again");
     lab.wait_until("it is fine", || health(&lab)["condition"] == "fine");
     // Killed and started again, it knows all of it once.
@@ -101,15 +59,16 @@ fn a_server_that_goes_away_is_told_of_and_nothing_is_lost() {
 
 #[test]
 fn there_is_one_daemon_for_a_store_and_the_second_is_told_who_it_is() {
-    let Some(server) = Server::start() else { return };
-    let lab = Lab::with_store(CREW, &server.url());
+    let Some(server) = PostgresServer::shared() else { return };
+    let lab = Lab::with_store(CREW, &store_on(server));
     let other = tempfile::tempdir().expect("a folder");
     let state = other.path().to_str().expect("UTF-8");
     let (code, _, said) = lab.run(&["up", "--state", state]);
     let daemon = lab.daemon.as_ref().expect("it runs").id();
     assert_eq!(code, 1, "{said}");
-    let expected = format!("postgres://coop@{}/coop is used by the coop of process {daemon} on ", server.folder);
+    let expected = format!("postgres://coop@{}/", server.folder().display());
     assert!(said.contains(&expected), "{said}");
+    assert!(said.contains(&format!(" is used by the coop of process {daemon} on ")), "{said}");
     let (code, _, said) = lab.run(&["db", "backup", "copy"]);
     assert_eq!(code, 1);
     assert!(said.contains("pg_dump --format=custom --file=copy postgres://coop@"), "{said}");
@@ -163,6 +122,6 @@ fn a_daemon_that_waits_for_its_store_can_be_ended() {
 /// As the same test with a file, with fewer kills.
 #[test]
 fn a_daemon_that_is_killed_at_any_moment_loses_and_doubles_nothing() {
-    let Some(server) = Server::start() else { return };
-    chaos::withstand(Lab::with_store(&chaos::project(), &server.url()), 8);
+    let Some(server) = PostgresServer::shared() else { return };
+    chaos::withstand(Lab::with_store(&chaos::project(), &store_on(server)), 8);
 }

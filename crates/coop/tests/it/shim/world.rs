@@ -1,6 +1,5 @@
 //! Where each agent runs: the scripted one, or the real one on a fake model.
 
-use std::env;
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -40,7 +39,10 @@ impl Agent {
 
     /// Returns the program that the environment names; `COOP_REAL_CLAUDE` and the like.
     fn real(self) -> Option<PathBuf> {
-        env::var_os(format!("COOP_REAL_{}", self.name().to_uppercase())).map(PathBuf::from)
+        match self {
+            Self::Claude | Self::Codex | Self::OpenCode | Self::Gemini => coop_testkit::real_agent(self.name()),
+            Self::Acp | Self::Api => None,
+        }
     }
 
     /// Has a command run that needs leave.
