@@ -302,9 +302,6 @@ fn a_conversation_is_gone_on_with() {
                 assert!(since.elapsed() < LIMIT, "{}", again.get("/api/v1/session/usage"));
                 crate::tool::pause();
             }
-            drop(again);
-            // The first one's folder is the same, and gone by now.
-            std::mem::forget(agent);
         }
     });
 }
