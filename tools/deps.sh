@@ -40,8 +40,3 @@ if ! command -v cargo-nextest >/dev/null; then
   CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off cargo install --quiet --locked --root "$tools" --version 0.9.143 \
     --no-default-features --features default-no-update cargo-nextest
 fi
-
-if [ ! -x "$tools/bin/cargo-fuzz" ]; then
-  echo "installing cargo-fuzz into $tools"
-  cargo install --quiet --locked --root "$tools" --version 0.13.2 cargo-fuzz
-fi

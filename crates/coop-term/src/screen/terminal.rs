@@ -541,9 +541,12 @@ impl Terminal {
         self.grid.cursor = self.grid.saved_cursor.clone();
         let point = self.grid.cursor.point;
         let pending = self.pending_wrap();
-        self.set_cursor(point.line.0.max(0) as usize, point.column.0);
-        self.grid.cursor.input_needs_wrap = pending && self.col() + 1 == self.cols();
         self.flags.origin = self.saved.origin;
+        let row = point.line.0.max(0) as usize;
+        // As xterm: in origin mode the cursor cannot be outside of the scroll region, which may have changed since it was saved.
+        let row = if self.flags.origin { row.clamp(self.top, self.bottom) } else { row };
+        self.set_cursor(row, point.column.0);
+        self.grid.cursor.input_needs_wrap = pending && self.col() + 1 == self.cols();
         self.charset = self.saved.charset;
     }
 

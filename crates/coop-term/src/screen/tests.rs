@@ -52,6 +52,13 @@ fn half_a_wide_character_never_stays() {
     assert_eq!(text(&mut screen), " x字");
 }
 
+/// A dump cannot put the cursor elsewhere in origin mode, so a viewer that joined late saw it in another row.
+#[test]
+fn cursor_restored_in_origin_mode_is_inside_the_scroll_region() {
+    let mut screen = screen(20, 6, b"\x1b[?6h\x1b7\x1b[2;4r\x1b8");
+    assert_eq!(screen.snapshot().cursor.row, 1);
+}
+
 #[test]
 fn queries_are_answered() {
     assert_snapshot!(replies(b"\x1b[c\x1b[>c\x1b[=c"), @r"\u{1b}[?62;22c\u{1b}[>0;277;0c\u{1b}P!|00000000\u{1b}\\");

@@ -1,0 +1,9 @@
+//! What is fuzzed. Each function takes any bytes and panics where a promise is broken. `make fuzz` runs them under libFuzzer,
+//! guided by coverage, for hours; `make test` runs them on inputs made from a fixed seed.
+#![expect(clippy::expect_used, reason = "a fuzz target fails by panicking")]
+
+mod requests;
+mod screen;
+
+pub use self::requests::requests;
+pub use self::screen::screen;

@@ -1,0 +1,97 @@
+//! The fuzz targets on inputs from a fixed seed: words that the parsers know, cut, repeated and mixed with noise.
+#![expect(clippy::expect_used, reason = "tests fail by panicking")]
+
+use std::panic;
+
+use fastrand::Rng;
+
+const SEED: u64 = 1;
+const MOST_PIECES: usize = 40;
+
+/// Words of the terminal's language, as libFuzzer reads them.
+const SCREEN_DICTIONARY: &str = include_str!("../screen.dict");
+const REQUEST_WORDS: [&[u8]; 22] = [
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b"\"",
+    b":",
+    b",",
+    b"null",
+    b"true",
+    b"-1",
+    b"1e999",
+    b"18446744073709551616",
+    b"\n",
+    b"&",
+    b"=",
+    b"%2f",
+    b"\"message\"",
+    b"\"type\"",
+    b"\"offset\"",
+    b"\"cols\":",
+    b"{\"text\":\"x\",\"enter\":true}",
+    b"{\"type\":\"input\",\"text\":\"",
+];
+
+/// Runs a target on so many inputs.
+fn run_all(inputs: usize, words: &[Vec<u8>], target: fn(&[u8])) {
+    let mut rng = Rng::with_seed(SEED);
+    for number in 0..inputs {
+        let data = input(words, &mut rng);
+        let outcome = panic::catch_unwind(|| target(&data));
+        assert!(outcome.is_ok(), "input {number} of seed {SEED} breaks it: {data:?}");
+    }
+}
+
+fn input(words: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
+    let mut data = vec![rng.u8(..)];
+    for _ in 0..rng.usize(1..=MOST_PIECES) {
+        let word = &words[rng.usize(..words.len())];
+        match rng.u8(..8) {
+            0 => data.extend((0..rng.usize(1..8)).map(|_| rng.u8(..))),
+            1 => data.extend(rng.u32(..2000).to_string().bytes().chain([b';'])),
+            2 => data.extend(&word[..rng.usize(..=word.len())]),
+            3 => data.extend(word.repeat(rng.usize(1..20))),
+            4 => data.extend("aé日👩‍🚀\u{301} ".as_bytes()),
+            5 => data.extend([rng.u8(..), rng.u8(..), 0xfe]),
+            _ => data.extend(word),
+        }
+    }
+    data
+}
+
+/// Reads the words of a dictionary: lines of `name="word"`, with `\xHH` for a byte.
+fn dictionary(text: &str) -> Vec<Vec<u8>> {
+    let quoted = text.lines().filter_map(|line| line.split_once("=\"")?.1.strip_suffix('"'));
+    quoted.map(unescape).collect()
+}
+
+fn unescape(word: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = word;
+    while !rest.is_empty() {
+        if let Some(hex) = rest.strip_prefix("\\x") {
+            bytes.push(u8::from_str_radix(&hex[..2], 16).expect("two digits"));
+            rest = &hex[2..];
+        } else {
+            let rest_of_escape = rest.strip_prefix('\\').unwrap_or(rest);
+            bytes.push(rest_of_escape.as_bytes()[0]);
+            rest = &rest_of_escape[1..];
+        }
+    }
+    bytes
+}
+
+#[test]
+fn no_bytes_break_the_screen() {
+    let words = dictionary(SCREEN_DICTIONARY);
+    assert!(words.len() > 20, "the dictionary is read: {}", words.len());
+    run_all(3000, &words, coop_fuzz::screen);
+}
+
+#[test]
+fn no_request_breaks_a_parser() {
+    run_all(20_000, &REQUEST_WORDS.map(<[u8]>::to_vec), coop_fuzz::requests);
+}
