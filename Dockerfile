@@ -16,8 +16,8 @@ RUN apk add --no-cache ca-certificates gcc make musl-dev
 WORKDIR /src
 COPY . .
 COPY --from=page /web/dist ./web/dist
-RUN cargo build --release --locked -p coop && \
-    install -D target/release/coop /usr/local/bin/coop
+RUN cargo build --profile dist --locked -p coop && \
+    install -D target/dist/coop /usr/local/bin/coop
 
 # Its users, certificates and variables stay its own.
 FROM ${BASE} AS agent

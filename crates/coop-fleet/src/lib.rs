@@ -7,7 +7,7 @@
 //! does something. [`workspace`] makes and deletes the folders that agents work in.
 #![cfg_attr(
     not(all(feature = "containers", feature = "postgres")),
-    allow(dead_code, unused_imports, reason = "helpers of the features that are left out")
+    allow(dead_code, unused_imports, unused_variables, reason = "helpers of the features that are left out")
 )]
 
 pub mod adapter;
