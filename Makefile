@@ -8,8 +8,6 @@ TOOLS := .tools
 export PATH := $(CURDIR)/$(TOOLS)/bin:$(PATH)
 # Built once and thrown away here and in CI: what incremental builds keep is half of the disk that a build takes.
 export CARGO_INCREMENTAL ?= 0
-export COOP_TIMES := $(CURDIR)/target/times.tsv
-export COOP_SKIPS := $(CURDIR)/target/skips.tsv
 
 # One build for lints and tests: Clippy's compiler lints what it builds, so that nothing is compiled a second time to be
 # linted. `-D warnings`, in the form in which `cargo clippy` hands arguments to it.
@@ -17,26 +15,26 @@ LINTED := env RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIP
 BUILD = $(LINTED) $(CARGO) build --workspace --all-targets
 NEXTEST = $(LINTED) $(CARGO) nextest run --workspace
 # Tests whose real agents are named by COOP_REAL_CLAUDE and its like.
-REAL_TESTS := test(/^(claude|hook|keys|runtimes|truth|codex|gemini|opencode|opencode_link|acp|shim|daemon::stops|tools_real|wrap_real)::/)
+REAL_TESTS := binary_id(coop::it) & test(/^(claude|hook|keys|runtimes|truth|codex|gemini|opencode|opencode_link|acp|shim|daemon::stops|tools_real|wrap_real)::/)
 STEP := tools/step.sh
 NPM_CI := npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
-MODULES := $(foreach name,web xterm real mcp,tests/$(name)/node_modules/.package-lock.json)
+modules = tests/$(1)/node_modules/.package-lock.json
 
 .PHONY: help run test prepare build lint fmt web test-rust test-web test-xterm test-real test-mcp test-grpc test-k8s \
 	test-manifests chaos dist bench bench-web bench-k8s shots fuzz mutants generate deps clean
 
-help: ## Show this
+help: ## Show this. In parentheses: what a target needs, and how long it takes on two cores
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):[^#]*## /  make \1\t/' | expand -t 22
-	@echo
-	@echo "Minutes are those of two cores. Everything but run, build, lint and fmt installs Debian packages (as root, or with sudo)"
-	@echo "and modules from the npm registry the first time."
 
-run: web ## Build coop and run a daemon with three simulated agents (network; 4 minutes the first time)
-	$(CARGO) build -p coop --no-default-features
-	tools/run.sh target/debug/coop
+# A folder of its own: the program has other features than the one that the tests start.
+run: web ## Build coop and run a daemon with three simulated agents (network; 3 min the first time)
+	$(CARGO) build -p coop --no-default-features --target-dir target/run
+	tools/run.sh target/run/debug/coop
 
-test: ## Install what the tests need and run them all, without a cluster (network, root; 20 minutes, 12 when built)
-	@rm -f $(COOP_TIMES) $(COOP_SKIPS) && mkdir -p target
+test: export COOP_TIMES := $(CURDIR)/target/times.tsv
+test: export COOP_SKIPS := $(CURDIR)/target/skips.tsv
+test: ## Install what the tests need and run them all, without a cluster (network, root; 17 min, 11 when built)
+	@mkdir -p target && rm -f $(COOP_TIMES) $(COOP_SKIPS)
 	$(STEP) "install packages" $(MAKE) -s deps
 	$(STEP) "build the page" $(MAKE) -s web
 	$(STEP) "format" $(CARGO) fmt --all --check
@@ -51,19 +49,19 @@ test: ## Install what the tests need and run them all, without a cluster (networ
 	@$(STEP) --summary
 	@echo "make test: all passed"
 
-prepare: build $(MODULES)
+prepare: build $(foreach name,web xterm real mcp,$(call modules,$(name)))
 
-build: web ## Build and lint everything with its tests (network the first time; 8 minutes)
+build: web ## Build and lint everything with its tests (network the first time; 6 min)
 	$(BUILD)
 
-lint: web ## Check format and lints
+lint: web ## Check format and lints (as build)
 	$(CARGO) fmt --all --check
 	$(BUILD)
 
 fmt: ## Format the code
 	$(CARGO) fmt --all
 
-web: web/dist/page/index.html ## Build the page; the next build of the program has it inside (network)
+web: web/dist/page/index.html ## Build the page; the next build of the program has it inside (network; 1 min)
 
 # Only when something of it changed: a page that is written anew is a program that is linked anew.
 web/dist/page/index.html: web/node_modules/.package-lock.json $(shell find web -type f -not -path '*/node_modules/*' -not -path 'web/dist/*')
@@ -76,70 +74,70 @@ web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 tests/%/node_modules/.package-lock.json: tests/%/package.json tests/%/package-lock.json
 	cd tests/$* && $(NPM_CI) && touch node_modules/.package-lock.json
 
-test-rust: deps build ## Unit, property and process tests, with simulated agents (6 minutes)
+test-rust: deps build ## Unit, property and process tests, with simulated agents (network, root; 4 min when built)
 	tests/tools/postgres.sh run $(NEXTEST)
 
 # Where ONLY_REAL is empty the other tests run too.
 test-real: ONLY_REAL = -E '$(REAL_TESTS)'
-test-real: deps build $(MODULES) ## The real agents, pinned versions from npm, against a fake model (9 minutes)
+test-real: deps build $(call modules,real) ## The real agents, pinned versions from npm, on a fake model (network, root; 7 min when built)
 	@rm -rf target/real && mkdir -p target/real
 	node tests/real/record.mjs --coop target/debug/coop --out target/real
-	env COOP_CASES=$(CURDIR)/target/real/cases.tsv $$(node tests/real/which.mjs) tests/tools/postgres.sh run \
-		$(NEXTEST) $(ONLY_REAL)
+	real=$$(node tests/real/which.mjs) && env COOP_CASES=$(CURDIR)/target/real/cases.tsv $$real \
+		tests/tools/postgres.sh run $(NEXTEST) $(ONLY_REAL)
 	node tests/real/table.mjs target/real/cases.tsv
 
-test-web: deps build $(MODULES) ## The page: its units, and the page itself in Chromium (3 minutes)
+test-web: deps build $(call modules,web) ## The page: its units, and the page itself in Chromium (network, root; 3 min when built)
 	cd web && npm run --silent check && npm test --silent
-	node --test tests/web/*.test.mjs
+	if command -v chromium >/dev/null; then node --test tests/web/*.test.mjs; else \
+		printf 'test-web\tChromium is not installed\n' | tee -a "$${COOP_SKIPS:-/dev/null}"; fi
 
-test-xterm: deps build $(MODULES) ## Our screen against xterm.js, case by case and with live programs
-	node tests/xterm/compare.mjs --show target/debug/examples/show --recordings crates/coop-drivers/recordings --require-live \
-		$$(ls target/real/*.raw >/dev/null 2>&1 && echo --raw target/real)
+test-xterm: deps build $(call modules,xterm) ## Our screen against xterm.js, with live programs (network, root; 1 min when built)
+	node tests/xterm/compare.mjs --show target/debug/examples/show --recordings crates/coop-drivers/recordings \
+		$$(if compgen -G 'target/real/*.raw' >/dev/null; then echo --raw target/real; fi)
 
-test-mcp: deps build $(MODULES) ## The tools of agents, by the public conformance suite of MCP
+test-mcp: deps build $(call modules,mcp) ## The tools of agents, by the public conformance suite of MCP (network, root; 1 min when built)
 	node tests/mcp/run.mjs --coop target/debug/coop
 
-test-grpc: deps build ## The gRPC service by reflection, with buf
+test-grpc: deps build ## The gRPC service by reflection, with buf (network, root; 1 min when built)
 	tests/tools/buf.sh target/debug/coop $(TOOLS)/bin/buf
 
-test-manifests: ## The manifests in deploy/ against the Kubernetes versions of today
+test-manifests: ## The manifests in deploy/ against the Kubernetes versions of today (network; 1 min)
 	tools/k8s/deps.sh pypi
 	tools/k8s/validate.sh
 
-test-k8s: build ## Agents on a real cluster of two nodes (root; 6 minutes, and 10 more the first time to build Kubernetes)
+test-k8s: deps build ## Agents on a real cluster of two nodes (network, root; 6 min when built, and 10 once to build Kubernetes)
 	@$(STEP) "cluster" $(LINTED) tools/k8s/test.sh target/debug/coop
-	@$(STEP) --summary
 
-fuzz: deps ## Fuzz each target for FUZZ_SECONDS, an hour by default (`make test` has seeded inputs for each)
+fuzz: deps ## Fuzz each target for FUZZ_SECONDS, an hour by default (network, root)
 	tools/fuzz.sh $(TOOLS) $${FUZZ_SECONDS:-3600}
 
-chaos: build ## Kill the daemon 200 times, at instants that COOP_SEED names
-	COOP_CHAOS=$${COOP_CHAOS:-200} $(NEXTEST) --no-capture -E 'test(/^daemon::chaos/)'
+chaos: deps build ## Kill the daemon 200 times, at instants that COOP_SEED names (network, root; 2 min when built)
+	COOP_CHAOS=$${COOP_CHAOS:-200} $(NEXTEST) --profile long --no-capture -E 'test(/^daemon::chaos/)'
 
-mutants: ## Break the drivers' rules one at a time and see that a test fails
+mutants: ## Break the drivers' rules one at a time and see that a test fails (30 min)
 	node tools/mutants.mjs
 
-dist: web ## Build the program that users get, with fat link-time optimisation (12 minutes)
+dist: web ## Build the program that users get, with fat link-time optimisation (network; 12 min)
 	$(CARGO) build --profile dist -p coop
 
-bench: deps dist ## Ratios measured side by side (10 minutes on a quiet machine)
+bench: deps dist ## Ratios measured side by side (network, root, a quiet machine; 15 min when built)
 	$(CARGO) build --profile dist -p coop-bench --features coop-bench/rio
 	target/dist/coop-bench
 
-bench-web: dist tests/web/node_modules/.package-lock.json ## The page under load: 200 agents, 10,000 items, a flooded terminal
+bench-web: deps dist $(call modules,web) ## The page under load: 200 agents, 10,000 items, a flooded terminal (network, root; 3 min when built)
 	COOP_BIN=target/dist/coop node tests/web/flood.mjs
 
-bench-k8s: dist ## What the operator costs with 10, 50 and 100 agents
-	COOP_BENCH_K8S=$(CURDIR)/target/dist/coop $(NEXTEST) --no-capture --run-ignored only -E 'test(/^kube::load/)'
+bench-k8s: deps dist ## What the operator costs with 10, 50 and 100 agents (network, root; 2 min when built)
+	COOP_BENCH_K8S=$(CURDIR)/target/dist/coop $(NEXTEST) --profile long --no-capture --run-ignored only -E 'test(/^kube::load/)'
 
-shots: deps build tests/web/node_modules/.package-lock.json ## Make the README's pictures anew
+shots: deps build $(call modules,web) ## Make the README's pictures anew (network, root; 2 min when built)
 	cd tests/web && node shots.mjs
 
-generate: ## Write generated files anew: gRPC code, OpenAPI, command line reference
-	$(CARGO) run -p coop-gen
-	COOP_UPDATE=1 $(CARGO) test -p coop --test it repository
+generate: deps build ## Write generated files anew: gRPC code, OpenAPI, command line reference (1 min when built)
+	$(LINTED) $(CARGO) run -p coop-gen
+	COOP_UPDATE=1 $(NEXTEST) -E 'test(/^repository::/)'
 
-deps: ## Install the programs the tests drive (network, root)
+deps: ## Install the programs the tests drive (network, root; 1 min)
 	tools/deps.sh $(TOOLS)
 
 clean: ## Remove what was built

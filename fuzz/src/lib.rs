@@ -5,5 +5,5 @@
 mod requests;
 mod screen;
 
-pub use self::requests::requests;
-pub use self::screen::screen;
+pub use self::requests::fuzz_requests;
+pub use self::screen::fuzz_screen;

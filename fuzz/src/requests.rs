@@ -41,11 +41,11 @@ const RPCS: &[&str] = &[
     "StreamEvents",
 ];
 
-struct Nobody;
+struct NoAgents;
 
-struct Nothing;
+struct EmptyTap;
 
-impl Tap for Nothing {
+impl Tap for EmptyTap {
     fn read(&self, _: Offset) -> Read {
         Read::UpToDate
     }
@@ -55,32 +55,32 @@ impl Tap for Nothing {
     }
 }
 
-impl Agents for Nobody {
+impl Agents for NoAgents {
     fn list(&self) -> Vec<AgentId> {
-        vec![AgentId("nobody".into())]
+        vec![AgentId("none".into())]
     }
 
     async fn call(&self, _: &AgentId, _: Request) -> Result<Reply, Error> {
-        Err(Error::internal("nobody is there"))
+        Err(Error::internal("there is no agent"))
     }
 
     fn feed(&self, _: &AgentId) -> Result<Feed, Error> {
         let zero = Seq(0);
         let pulse = Pulse { written: Offset(0), screen: zero, events: zero, size: Size::DEFAULT, ended: true };
-        Ok(Feed { pulse: watch::channel(pulse).1, tap: Arc::new(Nothing) })
+        Ok(Feed { pulse: watch::channel(pulse).1, tap: Arc::new(EmptyTap) })
     }
 }
 
-static WORLD: LazyLock<(Runtime, Router)> = LazyLock::new(|| {
+static SERVER: LazyLock<(Runtime, Router)> = LazyLock::new(|| {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let router = runtime.block_on(async { Server::new(Nobody, Config::default()).router() });
+    let router = runtime.block_on(async { Server::new(NoAgents, Config::default()).router() });
     (runtime, router)
 });
 
 /// Parses a request: the first byte chooses the parser.
-pub fn requests(data: &[u8]) {
+pub fn fuzz_requests(data: &[u8]) {
     let [which, rest @ ..] = data else { return };
-    let (runtime, router) = &*WORLD;
+    let (runtime, router) = &*SERVER;
     let which = usize::from(*which);
     let request = match which.checked_sub(ROUTES.len()) {
         None => {

@@ -4,7 +4,7 @@ use coop_api::Size;
 use coop_term::Screen;
 
 /// Draws bytes on a screen, and checks the screen and its dump.
-pub fn screen(data: &[u8]) {
+pub fn fuzz_screen(data: &[u8]) {
     let Ok(size) = Size::new(20, 6) else { return };
     let mut screen = Screen::new(size);
     for piece in data.split_inclusive(|byte| *byte == 0xfe) {

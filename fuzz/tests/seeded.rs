@@ -6,7 +6,7 @@ use std::panic;
 use fastrand::Rng;
 
 const SEED: u64 = 1;
-const MOST_PIECES: usize = 40;
+const MAX_PIECES: usize = 40;
 
 /// Words of the terminal's language, as libFuzzer reads them.
 const SCREEN_DICTIONARY: &str = include_str!("../screen.dict");
@@ -39,15 +39,15 @@ const REQUEST_WORDS: [&[u8]; 22] = [
 fn run_all(inputs: usize, words: &[Vec<u8>], target: fn(&[u8])) {
     let mut rng = Rng::with_seed(SEED);
     for number in 0..inputs {
-        let data = input(words, &mut rng);
+        let data = make_input(words, &mut rng);
         let outcome = panic::catch_unwind(|| target(&data));
         assert!(outcome.is_ok(), "input {number} of seed {SEED} breaks it: {data:?}");
     }
 }
 
-fn input(words: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
+fn make_input(words: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     let mut data = vec![rng.u8(..)];
-    for _ in 0..rng.usize(1..=MOST_PIECES) {
+    for _ in 0..rng.usize(1..=MAX_PIECES) {
         let word = &words[rng.usize(..words.len())];
         match rng.u8(..8) {
             0 => data.extend((0..rng.usize(1..8)).map(|_| rng.u8(..))),
@@ -63,7 +63,7 @@ fn input(words: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
 }
 
 /// Reads the words of a dictionary: lines of `name="word"`, with `\xHH` for a byte.
-fn dictionary(text: &str) -> Vec<Vec<u8>> {
+fn parse_dictionary(text: &str) -> Vec<Vec<u8>> {
     let quoted = text.lines().filter_map(|line| line.split_once("=\"")?.1.strip_suffix('"'));
     quoted.map(unescape).collect()
 }
@@ -86,12 +86,12 @@ fn unescape(word: &str) -> Vec<u8> {
 
 #[test]
 fn no_bytes_break_the_screen() {
-    let words = dictionary(SCREEN_DICTIONARY);
+    let words = parse_dictionary(SCREEN_DICTIONARY);
     assert!(words.len() > 20, "the dictionary is read: {}", words.len());
-    run_all(3000, &words, coop_fuzz::screen);
+    run_all(3000, &words, coop_fuzz::fuzz_screen);
 }
 
 #[test]
 fn no_request_breaks_a_parser() {
-    run_all(20_000, &REQUEST_WORDS.map(<[u8]>::to_vec), coop_fuzz::requests);
+    run_all(20_000, &REQUEST_WORDS.map(<[u8]>::to_vec), coop_fuzz::fuzz_requests);
 }

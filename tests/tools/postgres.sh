@@ -57,4 +57,5 @@ case $1 in
   run) shift && run "$@" ;;
   serve) serve ;;
   database) createdb -h "$2" -U coop "$3" ;;
+  *) echo "postgres.sh: run COMMAND..., serve, or database FOLDER NAME" >&2; exit 2 ;;
 esac

@@ -15,7 +15,7 @@ shift
 
 skip() {
   echo "test-k8s: skipped, this machine cannot run a cluster. It lacks $1"
-  printf 'test-k8s\tno cluster can run: it lacks %s\n' "$1" >>"${COOP_SKIPS:-/dev/null}"
+  printf 'test-k8s\tno cluster can run: this machine lacks %s\n' "$1" >>"${COOP_SKIPS:-/dev/null}"
   exit 0
 }
 limited() { timeout --kill-after=10 "$@"; }

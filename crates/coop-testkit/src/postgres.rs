@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{self, Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::UNIX_EPOCH;
 
 use crate::skip;
 
@@ -13,15 +14,18 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/tools/pos
 /// Names the folder of a server that outlives each single test; `make test` starts one.
 const SHARED_SERVER: &str = "COOP_TEST_POSTGRES";
 
+/// How the script exits where there is no PostgreSQL.
+const NOT_INSTALLED: i32 = 3;
+
 /// A server that listens on a Unix socket in a folder of its own.
 pub struct PostgresServer {
     folder: PathBuf,
-    /// Nothing for a server that another process started.
+    /// `None` if another process started the server.
     script: Option<Mutex<Script>>,
 }
 
 struct Script {
-    /// The server ends when this closes, however the test ends. Nothing once it is to end.
+    /// The server stops when this closes, however the test ends. `None` while the server stops.
     stdin: Option<ChildStdin>,
     lines: Lines<BufReader<ChildStdout>>,
     child: Child,
@@ -36,8 +40,9 @@ impl PostgresServer {
         let stdin = child.stdin.take();
         let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
         let Some(Ok(folder)) = lines.next() else {
-            let _ = child.wait();
-            skip("no PostgreSQL server starts; `make deps` installs PostgreSQL");
+            let code = child.wait().expect("bash ends").code();
+            assert_eq!(code, Some(NOT_INSTALLED), "PostgreSQL is installed, and does not start");
+            skip("PostgreSQL is not installed; `make deps` installs it");
             return None;
         };
         let script = Script { stdin, lines, child };
@@ -62,7 +67,9 @@ impl PostgresServer {
     /// Makes a database that no other test has, and returns its URL.
     pub fn create_database(&self) -> String {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("t{}_{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        // The server outlives the test's process, whose id may come again.
+        let now = UNIX_EPOCH.elapsed().expect("the clock is right").as_micros();
+        let name = format!("t{now}_{}_{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let mut command = Command::new("bash");
         command.args([SCRIPT, "database"]).arg(&self.folder).arg(&name);
         assert!(command.status().expect("bash starts").success(), "database {name} is made");

@@ -24,6 +24,7 @@ mod runs;
 mod schema;
 mod search;
 #[cfg(test)]
+#[cfg(feature = "postgres")]
 mod tests;
 
 use std::path::Path;

@@ -22,7 +22,7 @@ pub(super) async fn check(cluster: &ClusterLauncher) -> anyhow::Result<Option<St
     match cluster.check().await {
         Usable::Yes => Ok(None),
         Usable::Later(why) => {
-            Ok(Some(format!("{why}; it is tried again, and what is known of agents may be old until then")))
+            Ok(Some(format!("{why}; coop tries again, and the states of agents may be out of date until then")))
         }
         Usable::Never(why) => bail!("{why}"),
     }

@@ -35,7 +35,7 @@ pub(crate) struct LaunchOption {
     cpus: Option<f64>,
     #[cfg(feature = "containers")]
     #[command(flatten)]
-    container: container::ContainerOptions,
+    container: container::ContainerArgs,
     #[cfg(feature = "kubernetes")]
     #[command(flatten)]
     cluster: cluster::ClusterArgs,
@@ -46,18 +46,6 @@ enum Kind {
     Local,
     Container,
     Kubernetes,
-}
-
-impl Kind {
-    /// Returns the cargo feature that builds this launcher.
-    #[cfg(not(all(feature = "containers", feature = "kubernetes")))]
-    fn feature(self) -> &'static str {
-        match self {
-            Self::Local => "",
-            Self::Container => "containers",
-            Self::Kubernetes => "kubernetes",
-        }
-    }
 }
 
 /// The way to a fleet's agents, and the cluster if they are in one.
@@ -78,8 +66,14 @@ impl LaunchOption {
             Kind::Container => self.container_adapter(coop, state, fleet)?,
             #[cfg(feature = "kubernetes")]
             Kind::Kubernetes => return self.launch_in_cluster(state, fleet).await,
-            #[cfg(not(all(feature = "containers", feature = "kubernetes")))]
-            missing => bail!("this coop was built without it; build coop with `--features {}`", missing.feature()),
+            #[cfg(not(feature = "containers"))]
+            Kind::Container => {
+                bail!("this coop was built without the container launcher; build it with `--features containers`")
+            }
+            #[cfg(not(feature = "kubernetes"))]
+            Kind::Kubernetes => {
+                bail!("this coop was built without the Kubernetes launcher; build it with `--features kubernetes`")
+            }
         };
         Ok(Launched { adapter, place: self.name(), cluster: None })
     }
@@ -87,20 +81,18 @@ impl LaunchOption {
     /// Refuses what would be left aside: whoever names an image or a limit believes that agents are held in it.
     fn check(&self) -> anyhow::Result<()> {
         let both = "container or kubernetes";
-        let given = [
+        let mut given = vec![
             ("--image", both, self.image.is_some()),
             ("--image-has-coop", both, self.image_has_coop),
             ("--memory", both, self.memory.is_some()),
             ("--cpus", both, self.cpus.is_some()),
         ];
-        let given = given.into_iter();
         #[cfg(feature = "containers")]
-        let given = given.chain(self.container.given());
+        given.extend(self.container.given().map(|(option, is_given)| (option, "container", is_given)));
         #[cfg(feature = "kubernetes")]
-        let given = given.chain(self.cluster.given());
+        given.extend(self.cluster.given().map(|(option, is_given)| (option, "kubernetes", is_given)));
         let name = self.name();
-        let mut given = given;
-        match given.find(|(_, of, is_given)| *is_given && !of.contains(&name)) {
+        match given.into_iter().find(|(_, of, is_given)| *is_given && !of.contains(&name)) {
             Some((option, of, _)) => {
                 bail!("{option} is for --launcher {of}, and this is {name}: say which, or leave it out")
             }
@@ -114,6 +106,7 @@ impl LaunchOption {
 }
 
 #[cfg(test)]
+#[cfg(all(feature = "containers", feature = "kubernetes"))]
 mod tests {
     use clap::Parser;
 

@@ -10,7 +10,7 @@ use std::{fs, thread};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::driven::{Agent, Model, print_case};
+use crate::driven::{Agent, Model, record_case};
 use crate::tool::{COOP, LIMIT, Sidecar, request, write_program};
 
 const KEY: &str = "sk-dummy-key-for-a-model-on-loopback";
@@ -163,7 +163,7 @@ impl World {
     }
 
     fn told(&self, case: &str, what: &str) {
-        print_case(self.which.name(), "acp", case, what);
+        record_case(self.which.name(), "acp", case, what);
     }
 
     /// Tells how long it took from the cause to what is expected.

@@ -46,12 +46,12 @@ impl Which {
             Self::Scripted => format!("sim {agent}"),
             Self::Real(_) => agent.to_owned(),
         };
-        print_case(&agent, runtime, case, &since.elapsed().as_millis().to_string());
+        record_case(&agent, runtime, case, &since.elapsed().as_millis().to_string());
     }
 }
 
 /// Adds a case to the file that COOP_CASES names; `make test-real` makes a table of it.
-pub(crate) fn print_case(agent: &str, runtime: &str, case: &str, outcome: &str) {
+pub(crate) fn record_case(agent: &str, runtime: &str, case: &str, outcome: &str) {
     let Some(path) = std::env::var_os("COOP_CASES") else { return };
     let mut file = OpenOptions::new().create(true).append(true).open(path).expect("COOP_CASES names a file");
     // One write: the processes of several tests append at the same time.

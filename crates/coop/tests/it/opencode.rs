@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::driven::{Agent, Model, print_case};
+use crate::driven::{Agent, Model, record_case};
 use crate::tool::{COOP, LIMIT, Sidecar};
 
 const RUNTIMES: [&str; 2] = ["pty", "server"];
@@ -76,7 +76,7 @@ pub(crate) fn prepare<'a>(command: &'a mut Command, work: &Path, model: Option<&
 }
 
 pub(crate) fn told(which: &Which, runtime: &str, case: &str, since: Instant) {
-    print_case(which.name(), runtime, case, &since.elapsed().as_millis().to_string());
+    record_case(which.name(), runtime, case, &since.elapsed().as_millis().to_string());
 }
 
 struct Run<'a> {

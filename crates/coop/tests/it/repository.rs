@@ -220,8 +220,23 @@ fn each_text(folder: &Path, check: &mut impl FnMut(&Path, &str)) {
     }
 }
 
-/// Tells whether a relative path leads out of the repository from a file that is so many folders deep.
-fn leads_out(path: &str, depth: usize) -> bool {
+/// Returns the relative paths in a text that lead out of the repository. They count from the folder of the file, and those that
+/// begin with `/..` in Rust from its crate, as in `concat!(env!("CARGO_MANIFEST_DIR"), "/../x")`.
+fn paths_leading_out(file: &Path, text: &str) -> Vec<String> {
+    let is_of_a_path = |letter: char| letter.is_ascii_alphanumeric() || "_-./".contains(letter);
+    let depth = file.components().count() - 1;
+    let crate_depth = if file.starts_with("crates") || file.starts_with("tools") { 2 } else { 1 };
+    let is_rust = file.extension().is_some_and(|kind| kind == "rs");
+    let leads_out = |word: &&str| match word.find("../") {
+        Some(at) if is_rust && word.starts_with("/../") => leads_up_from(&word[at..], depth.min(crate_depth)),
+        Some(at) => leads_up_from(&word[at..], depth),
+        None => false,
+    };
+    text.split(|letter: char| !is_of_a_path(letter)).filter(leads_out).map(str::to_owned).collect()
+}
+
+/// Tells whether a path leads above the root from a folder that is so many levels below it.
+fn leads_up_from(path: &str, depth: usize) -> bool {
     let mut depth = depth;
     for part in path.split('/') {
         match part {
@@ -237,23 +252,46 @@ fn leads_out(path: &str, depth: usize) -> bool {
 /// A clone has nothing beside it. Once the tests read recordings from a folder that only the authors had.
 #[test]
 fn no_path_leads_out_of_the_repository() {
-    let is_of_a_path = |letter: char| letter.is_ascii_alphanumeric() || "_-./".contains(letter);
     each_text(Path::new(ROOT), &mut |file, text| {
-        let depth = file.components().count() - 1;
-        for (line, text) in text.lines().enumerate() {
-            let paths = text.split(|letter: char| !is_of_a_path(letter)).filter(|path| path.starts_with("../"));
-            for path in paths.filter(|path| path.ends_with(|letter: char| letter.is_ascii_alphanumeric())) {
-                assert!(!leads_out(path, depth), "{}:{}: {path} is not in the repository", file.display(), line + 1);
-            }
+        if file.ends_with("tests/it/repository.rs") {
+            return;
         }
+        let found = paths_leading_out(file, text);
+        assert!(found.is_empty(), "{} names what is not in the repository: {found:?}", file.display());
     });
 }
 
 #[test]
-fn a_path_out_of_the_repository_is_seen() {
-    for (path, depth, expected) in
-        [("../shared/x", 0, true), ("../../y", 1, true), ("../Makefile", 1, false), ("../a/../../b", 1, true)]
-    {
-        assert_eq!(leads_out(path, depth), expected, "{path} from {depth} folders deep");
+fn a_path_out_of_the_repository_is_found() {
+    for (file, text, expected) in [
+        ("Makefile", "X ?= ../shared/recordings", 1),
+        ("Makefile", "ls ../shared/", 1),
+        ("tools/deps.sh", "cd $here/../../shared", 1),
+        ("tools/deps.sh", "cd $here/../fuzz", 0),
+        ("crates/a/src/b.rs", r#"concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/x")"#, 1),
+        ("crates/a/src/b.rs", r#"concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/x")"#, 0),
+        ("crates/a/src/b.rs", r#"include_str!("../../../docs/X.md")"#, 0),
+        ("docs/a.md", "[x](../README.md) and [y](../../y)", 1),
+    ] {
+        assert_eq!(paths_leading_out(Path::new(file), text).len(), expected, "{file}: {text}");
+    }
+}
+
+/// Crates without examples in their docs say so, because looking for them takes seconds each. A new example must not go unnoticed.
+#[test]
+fn crates_without_documentation_tests_have_no_examples() {
+    for (name, text) in all_rust_files() {
+        let krate = name.split('/').take(2).collect::<Vec<_>>().join("/");
+        let manifest = fs::read_to_string(Path::new(ROOT).join(krate).join("Cargo.toml")).expect("a manifest");
+        if !manifest.contains("doctest = false") {
+            continue;
+        }
+        let fences = text
+            .lines()
+            .filter_map(|line| line.trim_start().strip_prefix("//")?.get(1..)?.trim_start().strip_prefix("```"));
+        // Every other fence ends what the one before has begun.
+        for opening in fences.step_by(2) {
+            assert!(!opening.is_empty() && opening != "rust", "{name} has an example that no test runs");
+        }
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn with_password(mut config: Config, password: &str) -> Config {
     config
 }
 
-/// Tells whether a server is asked for TLS: unless it is on this machine or the URL says `sslmode=disable`.
+/// Tells whether coop asks the server for TLS. Servers on this machine and `sslmode=disable` go without.
 pub(in crate::store) fn is_private(config: &Config) -> bool {
     let is_here = |host: &Host| match host {
         Host::Unix(_) => true,

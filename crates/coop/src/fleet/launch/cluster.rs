@@ -37,16 +37,16 @@ pub(super) struct ClusterArgs {
 }
 
 impl ClusterArgs {
-    /// Returns each option with the launcher that it is for, and whether it was given.
-    pub(super) fn given(&self) -> [(&'static str, &'static str, bool); 7] {
+    /// Returns whether each option was given.
+    pub(super) fn given(&self) -> [(&'static str, bool); 7] {
         [
-            ("--namespace", "kubernetes", self.namespace.is_some()),
-            ("--context", "kubernetes", self.context.is_some()),
-            ("--kubeconfig", "kubernetes", self.kubeconfig.is_some()),
-            ("--in-cluster", "kubernetes", self.in_cluster),
-            ("--claim", "kubernetes", self.claim.is_some()),
-            ("--storage-class", "kubernetes", self.storage_class.is_some()),
-            ("--secret", "kubernetes", !self.secret.is_empty()),
+            ("--namespace", self.namespace.is_some()),
+            ("--context", self.context.is_some()),
+            ("--kubeconfig", self.kubeconfig.is_some()),
+            ("--in-cluster", self.in_cluster),
+            ("--claim", self.claim.is_some()),
+            ("--storage-class", self.storage_class.is_some()),
+            ("--secret", !self.secret.is_empty()),
         ]
     }
 }

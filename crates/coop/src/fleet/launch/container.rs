@@ -15,7 +15,7 @@ use super::LaunchOption;
 use crate::fleet::values::{parse_engine, parse_mount};
 
 #[derive(Debug, Args)]
-pub(super) struct ContainerOptions {
+pub(super) struct ContainerArgs {
     /// Socket of Docker or Podman (container) [default: DOCKER_HOST, or the usual place of either]
     #[arg(long, env = "COOP_ENGINE", value_name = "SOCKET", value_parser = parse_engine)]
     engine: Option<PathBuf>,
@@ -24,10 +24,10 @@ pub(super) struct ContainerOptions {
     mount: Vec<String>,
 }
 
-impl ContainerOptions {
-    /// Returns each option with the launcher that it is for, and whether it was given.
-    pub(super) fn given(&self) -> [(&'static str, &'static str, bool); 2] {
-        [("--engine", "container", self.engine.is_some()), ("--mount", "container", !self.mount.is_empty())]
+impl ContainerArgs {
+    /// Returns whether each option was given.
+    pub(super) fn given(&self) -> [(&'static str, bool); 2] {
+        [("--engine", self.engine.is_some()), ("--mount", !self.mount.is_empty())]
     }
 }
 
@@ -95,9 +95,8 @@ fn engine_of(named: Option<&str>, usual: &[PathBuf]) -> anyhow::Result<PathBuf> 
 mod tests {
     use super::*;
 
-    /// Whoever has no engine is told where one was looked for.
     #[test]
-    fn an_engine_is_found_or_it_is_told_where_it_was_looked_for() {
+    fn engine_search_names_the_sockets_it_tried() {
         let folder = tempfile::tempdir().expect("a folder");
         let (missing, there) = (folder.path().join("missing.sock"), folder.path().join("there.sock"));
         std::fs::write(&there, "").expect("written");

@@ -137,6 +137,9 @@ fn a_slow_store_holds_up_nobody_who_asks() {
 /// In a namespace of its own, on a disk of two megabytes that fills up while an agent works.
 #[test]
 fn a_full_disk_ends_the_daemon_with_a_clear_message_and_nothing_is_lost() {
+    if !coop_testkit::has_user_namespaces() {
+        return;
+    }
     let home = tempfile::Builder::new().prefix("coop-f-").tempdir().expect("a folder");
     let script = r#"
 set -eu
