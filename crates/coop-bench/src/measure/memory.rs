@@ -18,8 +18,8 @@ use crate::table::{Bound, Row, Table};
 /// What starting still does in the background is over by then.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Private memory that one idle sidecar may have: 2 MB, in MiB.
-pub(super) const PRIVATE_MEMORY_LIMIT: f64 = 2e6 / (1024.0 * 1024.0);
+/// Private memory that one idle sidecar may have, in MiB: 2 MB.
+pub(super) const PRIVATE_MEMORY_LIMIT: f64 = 1.907;
 
 pub(crate) fn run(lab: &Lab, table: &mut Table) -> anyhow::Result<()> {
     idle(lab, table)?;
