@@ -101,6 +101,8 @@ pub(crate) struct Codex {
     announced: bool,
     /// The names of the requests by which something is asked.
     asking: HashSet<String>,
+    /// The last item of the turn when it was joined: that it ended may have been announced before.
+    last_before_join: Option<Value>,
     /// Items that were told of, at their beginning and end.
     begun: Recent,
     ended: Recent,
@@ -134,6 +136,7 @@ impl Codex {
             busy: false,
             announced: false,
             asking: HashSet::new(),
+            last_before_join: None,
             begun: Recent::default(),
             ended: Recent::default(),
             on_screen: None,

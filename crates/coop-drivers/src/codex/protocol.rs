@@ -285,6 +285,7 @@ impl Codex {
 
     pub(super) fn turn_over(&mut self) {
         (self.turn, self.busy, self.announced) = (None, false, false);
+        self.last_before_join = None;
         self.early.clear();
         self.asking.clear();
     }
@@ -341,6 +342,7 @@ impl Codex {
         let (last, done) = items.split_last().map_or((&Value::Null, items), |(last, done)| (last, done));
         let mut meanings: Vec<_> = done.iter().flat_map(|item| self.item_ended(item)).collect();
         meanings.extend(self.item_began(last));
+        self.last_before_join = Some(last.clone()).filter(|last| last["status"] != "inProgress");
         meanings
     }
 
@@ -357,6 +359,8 @@ impl Codex {
     }
 
     fn turn_completed(&mut self, turn: &Value) -> Vec<Meaning> {
+        // Its end was announced before we joined, or else it is known already.
+        let last = self.last_before_join.take().map(|last| self.item_ended(&last));
         let began = self.announce(None);
         let early = std::mem::take(&mut self.early);
         let used: Vec<_> = early.iter().flat_map(|params| self.used(params)).collect();
@@ -366,7 +370,7 @@ impl Codex {
             Some("interrupted") => Meaning::Idle(TurnOutcome::Interrupted),
             _ => Meaning::Idle(TurnOutcome::Completed),
         };
-        began.into_iter().chain(used).chain([ended]).collect()
+        last.into_iter().flatten().chain(began).chain(used).chain([ended]).collect()
     }
 
     fn requested(&mut self, method: &str, id: &Value, params: &Value) -> Vec<Meaning> {

@@ -477,6 +477,29 @@ fn a_turn_is_joined_as_soon_as_that_is_possible() {
     assert_eq!((said(&mut mimic), mimic.describe().as_str()), (Vec::new(), "working"));
 }
 
+/// On a busy machine the agent's last message was complete when coop joined the turn, and was never told.
+#[test]
+fn message_that_was_complete_before_the_join_is_told_once_at_the_end_of_the_turn() {
+    for is_told_again in [false, true] {
+        let mut mimic = at_rest();
+        status(&mut mimic, "T", "active");
+        let message = json!({ "type": "agentMessage", "id": "2", "text": "done" });
+        let items =
+            json!([{ "type": "userMessage", "id": "1", "content": [{ "type": "text", "text": "x" }] }, message]);
+        let thread = json!({ "id": "T", "turns": [{ "id": "U", "items": items, "status": "inProgress" }] });
+        let mut told = mimic.see(&Seen::Control(json!({ "id": "coop-join", "result": { "thread": thread } })), 0);
+        if is_told_again {
+            let params = json!({ "threadId": "T", "turnId": "U", "item": message });
+            told.extend(mimic.see(&Seen::Control(json!({ "method": "item/completed", "params": params })), 0));
+        }
+        let params = json!({ "threadId": "T", "turn": { "id": "U", "status": "completed" } });
+        told.extend(mimic.see(&Seen::Control(json!({ "method": "turn/completed", "params": params })), 0));
+        let is_message = |signal: &&Signal| matches!(&signal.meaning, Meaning::Said(said) if said.text == "done");
+        assert_eq!(told.iter().filter(is_message).count(), 1, "{told:?}");
+        assert!(matches!(told.last().expect("an end").meaning, Meaning::Idle(_)), "{told:?}");
+    }
+}
+
 /// It was opened, as one of any conversation, and stayed open: its end was heard only of the person's own.
 #[test]
 fn what_a_sub_agent_asks_ends_too() {

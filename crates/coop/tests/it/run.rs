@@ -298,8 +298,9 @@ fn a_second_signal_waits_for_nobody() {
     let world = World::new();
     let much = "x".repeat(200_000);
     fs::write(world.path("work/much.txt"), &much).expect("written");
-    // Nobody reads its output, so it stands still in the middle of a line.
-    let mut command = world.command(&["--json", "[[read:much.txt]] [[text:Done.]]"]);
+    // Nobody reads its output, so it stands still in the middle of a line: one read is no more than a pipe holds.
+    let reads = "[[read:much.txt]] ".repeat(5);
+    let mut command = world.command(&["--json", &format!("{reads}[[text:Done.]]")]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it runs");
     let mut out = child.stdout.take().expect("it is piped");
     std::io::Read::read_exact(&mut out, &mut [0; 10_000]).expect("it begins");
