@@ -33,7 +33,7 @@ run: web ## Build coop and run a daemon with three simulated agents (network; 3 
 
 test: export COOP_TIMES := $(CURDIR)/target/times.tsv
 test: export COOP_SKIPS := $(CURDIR)/target/skips.tsv
-test: ## Install what the tests need and run them all, without a cluster (network, root; 17 min, 11 when built)
+test: ## Install what the tests need and run them all, without a cluster (network, root; 18 min, 13 when built)
 	@mkdir -p target && rm -f $(COOP_TIMES) $(COOP_SKIPS)
 	$(STEP) "install packages" $(MAKE) -s deps
 	$(STEP) "build the page" $(MAKE) -s web
@@ -79,7 +79,7 @@ test-rust: deps build ## Unit, property and process tests, with simulated agents
 
 # Where ONLY_REAL is empty the other tests run too.
 test-real: ONLY_REAL = -E '$(REAL_TESTS)'
-test-real: deps build $(call modules,real) ## The real agents, pinned versions from npm, on a fake model (network, root; 7 min when built)
+test-real: deps build $(call modules,real) ## The real agents, pinned versions from npm, on a fake model (network, root; under 10 min when built)
 	@rm -rf target/real && mkdir -p target/real
 	node tests/real/record.mjs --coop target/debug/coop --out target/real
 	real=$$(node tests/real/which.mjs) && env COOP_CASES=$(CURDIR)/target/real/cases.tsv $$real \
