@@ -4,6 +4,8 @@
 
 mod requests;
 mod screen;
+mod shell;
 
 pub use self::requests::fuzz_requests;
 pub use self::screen::fuzz_screen;
+pub use self::shell::{fuzz_shell, has_bash};

@@ -35,11 +35,94 @@ const REQUEST_WORDS: [&[u8]; 22] = [
     b"{\"type\":\"input\",\"text\":\"",
 ];
 
+/// Pieces of command lines; plain ones several times, so that many lines can be told apart.
+const SHELL_PIECES: [&str; 70] = [
+    "a",
+    "b",
+    "ls",
+    "git",
+    "push",
+    "-x",
+    "a",
+    "b",
+    "ls",
+    "git",
+    "push",
+    "-x",
+    " ",
+    " ",
+    " ",
+    " ",
+    " ",
+    " ",
+    " ",
+    " ",
+    " ",
+    " ",
+    " ",
+    " ",
+    "; ",
+    ";",
+    "\n",
+    "&&",
+    " && ",
+    "||",
+    " | ",
+    "|",
+    "|&",
+    "&",
+    " & ",
+    "'",
+    "'c d'",
+    "\"",
+    "\"e f\"",
+    "''",
+    "\\",
+    "\\ ",
+    "\\;",
+    "$",
+    "$(b)",
+    "`b`",
+    "~",
+    "HEAD~1",
+    "=",
+    "x=1",
+    "#",
+    "!",
+    ">",
+    " > f",
+    " 2>&1",
+    "&>g",
+    ">>",
+    " >/dev/null",
+    "<",
+    "2",
+    "1>",
+    "{",
+    "}",
+    "(",
+    "*",
+    "[",
+    "if",
+    "time",
+    "eval",
+    "\u{a0}",
+];
+
+fn make_line(rng: &mut Rng) -> Vec<u8> {
+    let pieces = rng.usize(1..=12);
+    (0..pieces).flat_map(|_| SHELL_PIECES[rng.usize(..SHELL_PIECES.len())].bytes()).collect()
+}
+
 /// Runs a target on so many inputs.
 fn run_all(inputs: usize, words: &[Vec<u8>], target: fn(&[u8])) {
+    run_made(inputs, |rng| make_input(words, rng), target);
+}
+
+fn run_made(inputs: usize, make: impl Fn(&mut Rng) -> Vec<u8>, target: fn(&[u8])) {
     let mut rng = Rng::with_seed(SEED);
     for number in 0..inputs {
-        let data = make_input(words, &mut rng);
+        let data = make(&mut rng);
         let outcome = panic::catch_unwind(|| target(&data));
         assert!(outcome.is_ok(), "input {number} of seed {SEED} breaks it: {data:?}");
     }
@@ -94,4 +177,12 @@ fn no_bytes_break_the_screen() {
 #[test]
 fn no_request_breaks_a_parser() {
     run_all(20_000, &REQUEST_WORDS.map(<[u8]>::to_vec), coop_fuzz::fuzz_requests);
+}
+
+#[test]
+fn bash_runs_what_the_shell_reader_says_and_nothing_else() {
+    if !coop_fuzz::has_bash() {
+        return coop_testkit::skip("bash is not installed");
+    }
+    run_made(3000, make_line, coop_fuzz::fuzz_shell);
 }

@@ -5,7 +5,6 @@ use serde_json::Value;
 use super::body::{Invalid, found};
 use super::brief::Brief;
 use super::host::Start;
-use super::names;
 use super::plain;
 use super::prompt;
 use super::types::{AgentBrief, ControlMode};
@@ -80,7 +79,8 @@ fn ask_about(brief: &AgentBrief) -> Vec<String> {
         ControlMode::Ecosystem => &[],
     };
     let is_new = |tool: &&&str| {
-        !names::is_among(tool, &protocol.always_escalate) && !names::is_among(tool, &protocol.never_escalate)
+        !coop_policy::is_among(tool, &protocol.always_escalate)
+            && !coop_policy::is_among(tool, &protocol.never_escalate)
     };
     let by_mode = by_mode.iter().filter(is_new).map(|&tool| tool.to_owned());
     protocol.always_escalate.iter().cloned().chain(by_mode).collect()

@@ -12,7 +12,6 @@ mod host;
 mod live;
 mod map;
 mod mock;
-mod names;
 mod plain;
 mod policy;
 mod promise;
@@ -22,7 +21,6 @@ mod ring;
 mod routes;
 mod runner;
 mod saved;
-mod shell;
 #[cfg(test)]
 mod tests;
 pub mod types;
@@ -45,8 +43,8 @@ use self::types::{
     AgentStatus, ContextInjection, HealthStatus, KillResponse, LifecycleAction, Resolution, ResourceUsage,
     SandboxHealthResponse, SerializedAgentState, SerializedBy,
 };
+use crate::ancestry::Ancestry;
 use crate::app::Config;
-use crate::kin::Keepers;
 use crate::peer::Peer;
 use crate::serve::{Connections, Listener};
 
@@ -126,7 +124,7 @@ impl<H: Host> Shim<H> {
             runner: Mutex::new(None),
             change: tokio::sync::Mutex::new(()),
             began: Instant::now(),
-            connections: Connections::new(shutdown.clone(), Keepers::own()),
+            connections: Connections::new(shutdown.clone(), Ancestry::of_this_process()),
             shutdown,
         })
     }
@@ -138,7 +136,7 @@ impl<H: Host> Shim<H> {
 
     /// Returns what is served, for callers that bring their own connections and vouch for them.
     pub fn router(self: &Arc<Self>) -> Router {
-        routes::router(self).layer(Extension(Arc::new(Peer::brought())))
+        routes::router(self).layer(Extension(Arc::new(Peer::vouched())))
     }
 
     /// Ends the agent, then the connections.

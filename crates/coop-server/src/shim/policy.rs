@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use coop_policy::{Does, command_line, judge, judge_tool, leaves_sandbox};
 use serde_json::Value;
 
-use super::names;
-use super::shell::{self, Does};
 use super::types::{AgentBrief, BlastRadius, ControlMode, EscalationProtocol, Severity};
 
 /// Decides about the uses of tools that the agent asks leave for.
@@ -57,14 +56,14 @@ impl Policy {
         if self.always.contains(tool) {
             return Verdict::Allowed;
         }
-        if names::touches(tool, &self.protocol.always_escalate) {
+        if coop_policy::touches(tool, &self.protocol.always_escalate) {
             return Verdict::Escalated;
         }
-        if names::is_among(tool, &self.protocol.never_escalate) {
+        if coop_policy::is_among(tool, &self.protocol.never_escalate) {
             return Verdict::Allowed;
         }
         // What the brief does not give the agent is not allowed in its name.
-        let is_given = self.allowed_tools.is_empty() || names::is_among(tool, &self.allowed_tools);
+        let is_given = self.allowed_tools.is_empty() || coop_policy::is_among(tool, &self.allowed_tools);
         let most = match self.mode {
             ControlMode::Orchestrator => None,
             ControlMode::Adaptive => Some(Does::Looks),
@@ -79,46 +78,18 @@ impl Policy {
 
 /// Tells how bad a use of a tool may be.
 pub(crate) fn risk(tool: &str, input: Option<&Value>) -> Risk {
-    let does = match command(input) {
-        Some(command) => shell::judge(&command),
-        None => by_name(tool),
+    let command = input.and_then(command_line);
+    let does = match &command {
+        _ if input.is_some_and(leaves_sandbox) => Does::Destroys,
+        Some(command) => judge(command),
+        None => judge_tool(tool),
     };
-    let is_shell = command(input).is_some();
-    let (severity, radius) = match (does, is_shell) {
+    let (severity, radius) = match (does, command) {
         (Does::Looks, _) => (Severity::Low, BlastRadius::Small),
-        (Does::Changes, false) => (Severity::Medium, BlastRadius::Medium),
-        (Does::Changes, true) | (Does::Destroys, _) => (Severity::High, BlastRadius::Large),
+        (Does::Changes, None) => (Severity::Medium, BlastRadius::Medium),
+        (Does::Changes, Some(_)) | (Does::Destroys, _) => (Severity::High, BlastRadius::Large),
     };
     Risk { severity, radius, does }
-}
-
-/// Returns the command line of a tool that runs one.
-fn command(input: Option<&Value>) -> Option<String> {
-    let input = input?;
-    let value = ["command", "cmd"].iter().map(|key| &input[*key]).find(|value| !value.is_null())?;
-    match value {
-        Value::String(text) => Some(text.clone()),
-        // A list of words is not for a shell, but the words may be.
-        Value::Array(words) => {
-            let words = words.iter().map(|word| word.as_str().unwrap_or("$"));
-            Some(words.map(coop_shell::quoted).collect::<Vec<_>>().join(" "))
-        }
-        _ => Some("$".to_owned()),
-    }
-}
-
-fn by_name(tool: &str) -> Does {
-    const LOOKING: [&str; 10] =
-        ["read", "glob", "grep", "ls", "list", "think", "notebookread", "todoread", "todowrite", "list_directory"];
-    const CHANGING: [&str; 7] = ["edit", "write", "notebookedit", "webfetch", "websearch", "google_web_search", "task"];
-    let means = names::means(tool);
-    let all = |known: &[&str]| means.iter().all(|name| known.contains(&name.as_str()));
-    match () {
-        () if all(&LOOKING) => Does::Looks,
-        () if all(&[&LOOKING[..], &CHANGING].concat()) => Does::Changes,
-        // A shell without its command, a wider sandbox, somebody's own tools: nobody can tell.
-        () => Does::Destroys,
-    }
 }
 
 #[cfg(test)]
@@ -153,6 +124,9 @@ mod tests {
             ("", json!({}), [Escalated, Escalated, Escalated]),
             ("write_file", json!({}), [Escalated, Escalated, Allowed]),
             ("Bash", json!({}), [Escalated, Escalated, Escalated]),
+            ("Bash", json!({ "command": "ls", "dangerouslyDisableSandbox": true }), [Escalated; 3]),
+            ("Bash", json!({ "command": "/bin/bash -lc 'ls'" }), [Escalated, Allowed, Allowed]),
+            ("Bash", json!({ "command": "./bash -lc 'ls'" }), [Escalated; 3]),
         ];
         for (tool, input, expected) in cases {
             let told =

@@ -22,9 +22,9 @@ use super::types::{
     SerializedAgentState, SerializedBy,
 };
 use super::{Shim, ws};
-use crate::guard::{check_source, check_token};
+use crate::guard::{Entry, admit};
+use crate::intake::{bounded, marked};
 use crate::page::Visitor;
-use crate::peer::Peer;
 
 /// Why a request was not done.
 #[derive(Debug)]
@@ -85,28 +85,21 @@ pub(crate) fn router<H: Host>(shim: &Arc<Shim<H>>) -> Router {
     if shim.config.agent.is_mock() {
         router = router.route("/debug/config", get(debug_config));
     }
-    router
+    let router = router
         .fallback(|| async { (StatusCode::NOT_FOUND, Json(json!({ "detail": "Not Found" }))) })
         .method_not_allowed_fallback(|| async {
             (StatusCode::METHOD_NOT_ALLOWED, Json(json!({ "detail": "Method Not Allowed" })))
         })
         .layer(DefaultBodyLimit::max(MAX_BODY))
-        .layer(middleware::from_fn_with_state(Arc::clone(shim), guard))
-        .with_state(Arc::clone(shim))
+        .with_state(Arc::clone(shim));
+    marked(bounded(router).layer(middleware::from_fn_with_state(Arc::clone(shim), guard)))
 }
 
 /// Browsers' pages and strangers are kept out, and what the agent runs may look and not steer.
 async fn guard<H: Host>(State(shim): App<H>, request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<Arc<Peer>>().cloned();
-    let config = &shim.config.server;
     let visitor = Visitor { method: request.method(), uri: request.uri(), headers: request.headers() };
-    let checked = check_source(visitor.uri, visitor.headers, config).and_then(|()| check_token(&visitor, config));
     let looks = matches!(*request.method(), Method::GET | Method::HEAD);
-    let checked = match (checked, peer) {
-        (Ok(()), Some(peer)) if !looks => peer.check_may_steer(config).await,
-        (Ok(()), None) => Err(coop_api::Error::internal("nobody has said whose connection this is")),
-        (checked, _) => checked,
-    };
+    let checked = admit(request.extensions(), &visitor, &shim.config.server, Entry::Token, looks).await;
     match checked {
         Ok(()) => next.run(request).await,
         Err(error) => Failure::Forbidden(error).into_response(),

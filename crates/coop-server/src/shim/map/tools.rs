@@ -4,7 +4,6 @@ use coop_api::{Ask, ToolPhase, ToolUse};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::super::names;
 use super::super::types::{Body, Delegation, DelegationAction, Phase, ToolCall};
 use super::Mapper;
 
@@ -56,7 +55,7 @@ impl Mapper {
         let open = self.tools.iter_mut().map(|(_, used)| used).filter(|used| !used.is_running && !used.is_denied);
         // An agent may call the leave for a tool otherwise than the tool.
         let asked_for = [ask.tool.clone().unwrap_or_default()];
-        open.filter(|used| names::touches(&used.tool, &asked_for)).min_by_key(|used| unlike(used))
+        open.filter(|used| coop_policy::touches(&used.tool, &asked_for)).min_by_key(|used| unlike(used))
     }
 
     /// Tells whether a tool is at work: one that has begun, and that nobody is asked about any more.

@@ -1,3 +1,5 @@
+//! Patterns with `*` and `?`.
+
 use std::fmt;
 
 /// A pattern in which `*` stands for anything and `?` for one character.
@@ -38,6 +40,15 @@ impl Glob {
             }
         }
         pattern[at..].iter().all(|c| *c == '*')
+    }
+}
+
+impl Glob {
+    /// Tells whether a text that begins so can fit.
+    pub(crate) fn may_begin_with(&self, beginning: &str) -> bool {
+        let plain = self.0.split(['*', '?']).next().unwrap_or_default();
+        let is_whole = plain.len() == self.0.len();
+        plain.starts_with(beginning) || !is_whole && beginning.starts_with(plain)
     }
 }
 

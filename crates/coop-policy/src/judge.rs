@@ -3,11 +3,14 @@
 //! It knows few programs, and of these few options. What it does not know counts as the worst, so it may ask too often and
 //! never too seldom.
 
-use coop_shell::{is_assignment, is_shell, runs_text, split};
+use coop_drivers::Tool;
+
+use crate::shell::{is_assignment, is_shell, runs_text, split, system_name};
+use crate::tools::does;
 
 /// What a command may do, from the least on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Does {
+pub enum Does {
     /// It only looks.
     Looks,
     /// It changes something that can be changed back.
@@ -19,15 +22,16 @@ pub(crate) enum Does {
 /// How deep commands may be within commands.
 const DEEPEST: usize = 8;
 
-/// They write nothing and run nothing, whatever their options.
+/// They write nothing and run nothing, whatever their options. None is a word of the shell's own that sets a variable or
+/// evaluates its words, as `printf -v`, `test -v` and `type` do in some shells.
 const LOOKING: &[&str] = &[
-    "ls", "cat", "pwd", "echo", "printf", "head", "tail", "wc", "grep", "egrep", "fgrep", "true", "false", "test",
-    "which", "type", "uname", "cut", "tr", "diff", "cmp", "stat", "basename", "dirname", "realpath", "readlink",
-    "whoami", "id", "du", "df", "ps", "cd", "sleep", "jq", "nl",
+    "ls", "cat", "pwd", "echo", "head", "tail", "wc", "grep", "egrep", "fgrep", "true", "false", "which", "uname",
+    "cut", "tr", "diff", "cmp", "stat", "basename", "dirname", "realpath", "readlink", "whoami", "id", "du", "df",
+    "ps", "cd", "sleep", "jq", "nl",
 ];
 const CHANGING: &[&str] = &["touch", "mkdir", "cp", "mv", "ln", "tee", "patch", "make", "ninja", "pytest", "tsc"];
 /// They run what follows them.
-const PREFIXES: &[&str] = &["nohup", "nice", "ionice", "stdbuf", "command", "builtin", "env", "timeout", "setsid"];
+const PREFIXES: &[&str] = &["nohup", "nice", "ionice", "command", "builtin", "setsid"];
 /// Programs with commands of their own, and those that build and test.
 const BUILDING: &[(&[&str], &[&str])] = &[
     (&["cargo"], &["build", "b", "check", "test", "t", "run", "r", "fmt", "clippy", "doc", "bench", "add", "tree"]),
@@ -41,8 +45,19 @@ const GIT_CHANGES: &[&str] = &[
     "add", "branch", "clone", "commit", "fetch", "init", "merge", "mv", "pull", "remote", "switch", "tag", "worktree",
 ];
 
+/// Judges a tool by what it is called.
+pub fn judge_tool(tool: &str) -> Does {
+    let judged = does(None, tool).iter().map(|done| match done {
+        Tool::Read | Tool::Glob | Tool::Grep | Tool::Note => Does::Looks,
+        Tool::Write | Tool::Edit | Tool::Fetch | Tool::WebSearch | Tool::Task => Does::Changes,
+        // A shell without its command, a wider sandbox, tools of other programs.
+        Tool::Shell | Tool::Mcp | Tool::Other => Does::Destroys,
+    });
+    judged.max().unwrap_or(Does::Destroys)
+}
+
 /// Judges a command line by all that is in it.
-pub(crate) fn judge(line: &str) -> Does {
+pub fn judge(line: &str) -> Does {
     judge_at(line, 0)
 }
 
@@ -63,26 +78,25 @@ fn command(words: &[String], depth: usize) -> Does {
     if depth > DEEPEST {
         return Does::Destroys;
     }
-    let name = first.rsplit('/').next().unwrap_or(first);
-    let long = |flag: &str| rest.iter().any(|word| word.starts_with(flag));
+    // A program in another folder may be anything, whatever it is called.
+    let Some(name) = system_name(first) else { return Does::Destroys };
+    let long = |flag: &str| rest.iter().any(|word| is_abbreviated(word, flag));
     let short = |letter: char| rest.iter().any(|word| is_short(word) && word.contains(letter));
     match name {
-        "env" if rest.is_empty() => Does::Looks,
+        "timeout" if rest.first().is_some_and(|word| is_time(word)) => prefixed(&rest[1..], depth),
         _ if PREFIXES.contains(&name) => prefixed(rest, depth),
         _ if is_shell(name) => shell(rest, depth),
         "git" => git(rest),
         "sed" => sed(rest),
-        "find" if ["-delete", "-exec", "-ok", "-fprint", "-fls", "-files0-from"].iter().any(|flag| long(flag)) => {
-            Does::Destroys
-        }
+        "find" if rest.iter().any(|word| FIND_BAD.iter().any(|flag| word.starts_with(flag))) => Does::Destroys,
         "find" => Does::Looks,
         "rg" if long("--pre") || long("--hostname-bin") => Does::Destroys,
         "rg" => Does::Looks,
         "sort" if long("--compress-program") => Does::Destroys,
-        "sort" | "tree" if short('o') || long("--o") => Does::Changes,
+        "sort" | "tree" if short('o') || long("--output") => Does::Changes,
         "uniq" if rest.iter().filter(|word| !word.starts_with('-')).count() > 1 => Does::Changes,
         "file" if short('C') || long("--compile") => Does::Changes,
-        "date" if short('s') || long("--s") => Does::Destroys,
+        "date" if short('s') || long("--set") => Does::Destroys,
         "sort" | "tree" | "uniq" | "file" | "date" => Does::Looks,
         _ if LOOKING.contains(&name) => Does::Looks,
         _ if CHANGING.contains(&name) => Does::Changes,
@@ -94,19 +108,22 @@ fn is_short(word: &str) -> bool {
     word.starts_with('-') && !word.starts_with("--")
 }
 
-/// What a prefix's own options take cannot be told from the command, so there must be none; numbers are times.
+fn is_time(word: &str) -> bool {
+    let digits = word.trim_end_matches(['s', 'm', 'h', 'd']);
+    digits.starts_with(|c: char| c.is_ascii_digit()) && digits.chars().all(|c| c.is_ascii_digit() || c == '.')
+}
+
+/// What a prefix's own options take cannot be told from the command, so there must be none.
 fn prefixed(rest: &[String], depth: usize) -> Does {
-    let is_time = |word: &&String| word.trim_end_matches(['s', 'm', 'h']).parse::<f64>().is_ok();
-    let after = rest.iter().take_while(is_time).count();
-    match rest.get(after) {
-        Some(word) if !word.starts_with('-') && !is_assignment(word) => command(&rest[after..], depth + 1),
+    match rest.first() {
+        Some(word) if !word.starts_with('-') && !is_assignment(word) => command(rest, depth + 1),
         _ => Does::Destroys,
     }
 }
 
 fn shell(rest: &[String], depth: usize) -> Does {
     match rest {
-        [flag, script, ..] if runs_text(flag) => judge_at(script, depth + 1),
+        [flag, script] if runs_text(flag) => judge_at(script, depth + 1),
         rest => of_file(rest),
     }
 }
@@ -132,12 +149,15 @@ fn interpreter(name: &str, rest: &[String]) -> Option<Does> {
     }
 }
 
+/// The beginnings of actions of `find` that write or run something.
+const FIND_BAD: &[&str] = &["-delete", "-exec", "-ok", "-fprint", "-fls", "-files0-from"];
+
 fn building(name: &str, rest: &[String]) -> Option<Does> {
     let (_, verbs) = BUILDING.iter().find(|(programs, _)| programs.contains(&name))?;
     let is_known = matches!(rest.first().map(String::as_str), Some("--version") | None)
         || rest.first().is_some_and(|verb| verbs.contains(&verb.as_str()));
     // Its settings can name programs.
-    let is_plain = !rest.iter().any(|word| word.starts_with("--config") || word.starts_with("-exec"));
+    let is_plain = !rest.iter().any(|word| word.starts_with("--config") || is_short(word) && word.contains("exec"));
     Some(if is_known && is_plain { Does::Changes } else { Does::Destroys })
 }
 
@@ -177,10 +197,10 @@ fn git(rest: &[String]) -> Does {
     }
 }
 
-/// Git takes the beginning of an option for the whole.
+/// Git and GNU's programs take the beginning of a long option for the whole.
 fn is_abbreviated(word: &str, option: &str) -> bool {
     let name = word.split('=').next().unwrap_or(word);
-    name.len() > 3 && option.starts_with(name) || word.starts_with(option)
+    name.len() > 2 && option.starts_with(name) || word.starts_with(option)
 }
 
 /// Its scripts can run and write anything; only these are known: printing lines, and replacing.

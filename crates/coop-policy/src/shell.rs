@@ -1,7 +1,7 @@
 //! What commands a line has, as a POSIX shell would read it.
 //!
 //! ```text
-//! line        = command ((";" | "&" | "&&" | "||" | "|" | newline) command)*
+//! line        = newline* command ((";" | "&" | (("&&" | "||" | "|") newline*) | newline+) command)* [";" | "&"] newline*
 //! command     = word+ redirection*
 //! redirection = [number] (">" | ">>" | "&>") plain-word
 //! ```
@@ -30,10 +30,17 @@ const KEYWORDS: [&str; 21] = [
 
 /// Splits a line into its commands.
 pub fn split(line: &str) -> Result<Vec<Command>, Opaque> {
-    let mut reader =
-        Reader { rest: line.chars().peekable(), commands: Vec::new(), words: Vec::new(), word: None, writes: false };
+    let mut reader = Reader {
+        rest: line.chars().peekable(),
+        commands: Vec::new(),
+        words: Vec::new(),
+        word: None,
+        writes: false,
+        redirects: false,
+        needs_command: false,
+    };
     reader.read()?;
-    reader.end_command()?;
+    reader.end_command(After::End)?;
     if reader.commands.is_empty() {
         return Err(Opaque("there is no command in it"));
     }
@@ -47,7 +54,7 @@ pub fn quoted(word: &str) -> String {
 
 /// Tells whether a shell might not take this word, at the beginning of a command, for a program: a word of its own, or
 /// `NAME=…`, which changes what the command does, as `LD_PRELOAD=…` does.
-pub fn is_special(word: &str) -> bool {
+pub(crate) fn is_special(word: &str) -> bool {
     KEYWORDS.contains(&word) || is_assignment(word)
 }
 
@@ -60,12 +67,42 @@ pub fn is_assignment(word: &str) -> bool {
 
 /// Tells whether a program is a shell, by its name or path.
 pub fn is_shell(program: &str) -> bool {
-    matches!(program.rsplit('/').next(), Some("sh" | "bash" | "zsh" | "dash" | "ksh"))
+    matches!(base_name(program), "sh" | "bash" | "zsh" | "dash" | "ksh" | "ash" | "fish")
 }
 
-/// Tells whether a shell with this flag runs the text that follows.
-pub fn runs_text(flag: &str) -> bool {
-    matches!(flag, "-c" | "-lc" | "-ec" | "-cl")
+/// Tells whether a shell with this flag runs text on its command line.
+pub(crate) fn runs_text(flag: &str) -> bool {
+    flag.starts_with('-') && !flag.starts_with("--") && flag.contains('c')
+}
+
+/// Folders with programs of the system.
+const SYSTEM_FOLDERS: [&str; 4] = ["/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"];
+
+/// Returns the name of a program that is looked up by the shell or is the system's; nothing for one in another folder.
+pub(crate) fn system_name(program: &str) -> Option<&str> {
+    match program.rsplit_once('/') {
+        None => Some(program),
+        Some((folder, name)) => SYSTEM_FOLDERS.contains(&folder).then_some(name),
+    }
+}
+
+/// Returns a program's name without its folder.
+pub(crate) fn base_name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
+}
+
+const STRANGE: Opaque = Opaque("it is not plain where its output goes");
+
+/// What comes after a command.
+#[derive(Clone, Copy, PartialEq)]
+enum After {
+    /// Another command, or the end: after `;` and `&`.
+    Any,
+    /// Another command: after `&&`, `||` and `|`.
+    Command,
+    /// A line's end, which may be anywhere between commands.
+    Line,
+    End,
 }
 
 struct Reader<'a> {
@@ -74,6 +111,10 @@ struct Reader<'a> {
     words: Vec<String>,
     word: Option<Word>,
     writes: bool,
+    /// Whether the command so far has a redirection.
+    redirects: bool,
+    /// Whether the last sign needs a command after it.
+    needs_command: bool,
 }
 
 /// A word so far, and whether any of it is quoted.
@@ -92,22 +133,25 @@ impl Reader<'_> {
                     if c == ';' && self.rest.peek() == Some(&';') {
                         return Err(Opaque("it has a case"));
                     }
-                    self.end_command()?;
+                    self.end_command(if c == ';' { After::Any } else { After::Line })?;
                 }
                 '&' => {
                     if self.rest.next_if_eq(&'>').is_some() {
+                        if self.rest.peek() == Some(&'&') {
+                            return Err(STRANGE);
+                        }
                         self.end_word();
                         self.redirection()?;
                     } else {
-                        self.rest.next_if_eq(&'&');
-                        self.end_command()?;
+                        let goes_on = self.rest.next_if_eq(&'&').is_some();
+                        self.end_command(if goes_on { After::Command } else { After::Any })?;
                     }
                 }
                 '|' => {
                     if self.rest.next_if_eq(&'|').is_none() {
                         self.rest.next_if_eq(&'&');
                     }
-                    self.end_command()?;
+                    self.end_command(After::Command)?;
                 }
                 '\'' => self.single()?,
                 '"' => self.double()?,
@@ -118,7 +162,7 @@ impl Reader<'_> {
                 '$' | '`' => return Err(Opaque("it has a substitution or a variable")),
                 '(' | ')' | '{' | '}' => return Err(Opaque("it has a group or a substitution")),
                 '*' | '?' | '[' | ']' => return Err(Opaque("it has a pattern for file names")),
-                '~' if self.word.is_none() => return Err(Opaque("it names somebody's home")),
+                '~' if self.may_be_home() => return Err(Opaque("it names somebody's home")),
                 '!' => return Err(Opaque("it has a negation or a reference to an earlier command")),
                 '#' if self.word.is_none() => return Err(Opaque("it has a comment")),
                 '<' => return Err(Opaque("it reads from a file or a here document")),
@@ -142,7 +186,7 @@ impl Reader<'_> {
 
     /// Reads where the output goes: to another stream, to nowhere, or to a file.
     fn redirection(&mut self) -> Result<(), Opaque> {
-        const STRANGE: Opaque = Opaque("it is not plain where its output goes");
+        self.redirects = true;
         if self.rest.next_if_eq(&'&').is_some() {
             return match self.rest.next() {
                 Some('1' | '2') if self.at_end_of_word() => Ok(()),
@@ -156,7 +200,10 @@ impl Reader<'_> {
             target.extend(self.rest.next());
         }
         let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
-        if target.is_empty() || !target.chars().all(is_plain) {
+        // A number right before another redirection belongs to that.
+        let is_number = target.bytes().all(|byte| byte.is_ascii_digit());
+        let is_next = self.rest.peek().is_some_and(|c| "<>".contains(*c));
+        if target.is_empty() || !target.chars().all(is_plain) || is_number && is_next {
             return Err(STRANGE);
         }
         self.writes |= target != "/dev/null";
@@ -211,12 +258,23 @@ impl Reader<'_> {
         }
     }
 
-    fn end_command(&mut self) -> Result<(), Opaque> {
+    /// Tells whether a tilde here stands for a home: at the beginning of a word, and of a value in some shells.
+    fn may_be_home(&self) -> bool {
+        self.word.as_ref().is_none_or(|word| word.text.ends_with(['=', ':']))
+    }
+
+    fn end_command(&mut self, after: After) -> Result<(), Opaque> {
         self.end_word();
         let (words, writes) = (std::mem::take(&mut self.words), std::mem::take(&mut self.writes));
+        let redirects = std::mem::take(&mut self.redirects);
         let Some(first) = words.first() else {
-            // `> file` alone empties it.
-            return if writes { Err(Opaque("it writes to a file without a command")) } else { Ok(()) };
+            return match after {
+                // `> file` alone empties it.
+                _ if redirects => Err(Opaque("it has a redirection without a command")),
+                After::Line => Ok(()),
+                After::End if !self.needs_command => Ok(()),
+                After::End | After::Any | After::Command => Err(Opaque("there is no command before or after a sign")),
+            };
         };
         if KEYWORDS.contains(&first.as_str()) {
             return Err(Opaque("it has a loop, a condition or another word of the shell's own"));
@@ -224,6 +282,7 @@ impl Reader<'_> {
         if is_assignment(first) {
             return Err(Opaque("it sets a variable"));
         }
+        self.needs_command = after == After::Command;
         self.commands.push(Command { words, writes });
         Ok(())
     }

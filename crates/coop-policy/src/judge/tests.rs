@@ -147,6 +147,41 @@ fn what_nobody_can_tell_counts_as_the_worst() {
     }
 }
 
+/// Each of these was allowed without a human, and ran something.
+#[test]
+fn what_looked_harmless_by_its_name_or_options_counts_as_the_worst() {
+    for line in [
+        "./tools/ls",
+        "tools/git status",
+        "/tmp/jq . a",
+        "./bash -c ls",
+        "test -v 'x[$(touch p)]'",
+        "printf -v 'x[$(touch p)]' a",
+        "printf -v PATH %s /repo/evil; ls",
+        "type ls",
+        "env",
+        "env ls",
+        "sort --compress-prog=./z -S 1K big",
+        "sort --com=./z big",
+        "rg --hostname-b=./z x",
+        "env 5 ls",
+        "nice inf ls",
+        "nice 5 ls",
+        "nohup 5 ls",
+        "timeout inf ls",
+        "timeout nan ls",
+        "timeout 5 6 ls",
+        "timeout ls",
+        "stdbuf -oL ls",
+        "go build -toolexec ./z",
+    ] {
+        assert_eq!(judge(line), Does::Destroys, "{line}");
+    }
+    assert_eq!(judge("sort --ou=x a"), Does::Changes);
+    assert_eq!(judge("file --comp -m x"), Does::Changes);
+    assert_eq!(judge("/usr/bin/git status; timeout 1.5s nice /bin/ls"), Does::Looks);
+}
+
 proptest::proptest! {
     /// Whatever else stands in a chain, a part that destroys is found.
     #[test]

@@ -62,6 +62,18 @@ fn what_cannot_be_told_is_opaque() {
         "> a",
         "a 'b",
         "a # b",
+        "make x=~",
+        "make x=a:~",
+        "a &>&1",
+        "a > 1>b",
+        ">/dev/null",
+        "a; >/dev/null",
+        "a &&",
+        "a |\n",
+        "&& a",
+        "a; ; b",
+        "a & ; b",
+        "; a",
         "",
     ] {
         assert!(split(line).is_err(), "{line:?}: {:?}", split(line));

@@ -1,17 +1,6 @@
-//! What rules say of commands.
+//! Patterns for commands.
 
-use coop_shell::is_special;
-
-use super::glob::Glob;
-
-/// What commands a line has, if rules can judge it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Opaque {
-    #[error(transparent)]
-    Line(#[from] coop_shell::Opaque),
-    #[error("it writes to a file")]
-    Writes,
-}
+use crate::glob::Glob;
 
 /// A command by its words: each pattern fits one word, and a lone `*` at the end fits whatever follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,20 +31,4 @@ impl CommandPattern {
         let enough = if self.open { words.len() >= self.words.len() } else { words.len() == self.words.len() };
         enough && self.words.iter().zip(words).all(|(pattern, word)| pattern.is_match(word.as_ref()))
     }
-}
-
-/// Splits a line into its commands, each in words without quotes. A rule is about words: where output goes is not in them.
-pub fn split(line: &str) -> Result<Vec<Vec<String>>, Opaque> {
-    let commands = coop_shell::split(line)?;
-    if commands.iter().any(|command| command.writes) {
-        return Err(Opaque::Writes);
-    }
-    Ok(commands.into_iter().map(|command| command.words).collect())
-}
-
-/// Splits a line at whatever might part commands, with no regard to quotes: to find what is denied in a line that cannot
-/// be told apart.
-pub(super) fn rough_segments(line: &str) -> impl Iterator<Item = Vec<&str>> {
-    line.split(|c| ";&|\n(){}`$<>'\"".contains(c))
-        .map(|part| part.split_whitespace().skip_while(|word| is_special(word)).collect())
 }
