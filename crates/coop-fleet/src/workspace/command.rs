@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
-use tokio::process::Command;
 
 use crate::bounded;
 
@@ -49,7 +48,7 @@ impl NamedCommand {
     /// options that nobody has thought of.
     pub async fn run(&self, folder: &Path, given: &[Value]) -> Result<CommandEnd, CommandError> {
         let (program, words) = self.run.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
-        let mut command = Command::new(program);
+        let mut command = bounded::command(program);
         command.args(words).current_dir(folder);
         let input = serde_json::to_vec(given).unwrap_or_default();
         let failed = |error| CommandError::Start(program.to_owned(), error);

@@ -1,9 +1,13 @@
 //! What would be lost with a workspace.
 
+use coop_folder::{Location, Remotes};
 use serde::Serialize;
 
-use super::git::{self, GitError};
+use super::git::{GitError, Repository};
 use super::{Project, Workspace, WorkspaceError, Workspaces};
+
+/// How deep submodules are looked at. What is deeper counts as changed.
+const DEEPEST_SUBMODULE: u32 = 8;
 
 /// What is in a workspace and nowhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -28,19 +32,20 @@ impl Workspaces {
     /// Looks what would be lost. What cannot be told is an error.
     pub async fn condition(&self, workspace: &Workspace, freshness: Freshness) -> Result<Condition, WorkspaceError> {
         let project = self.project(&workspace.project_id)?;
-        let base = base(&project, workspace).await?;
+        let repository = Repository::open(&project).await?;
+        let base = base(&repository, workspace).await?;
         if freshness == Freshness::Fetched {
-            fetch(&project, &base).await;
+            fetch(&repository, &base).await;
         }
-        let unmerged_commits = unmerged(&project, &base, &workspace.head).await?;
-        Ok(Condition { is_dirty: is_dirty(workspace).await?, unmerged_commits })
+        let unmerged_commits = unmerged(&repository, &base, &workspace.head).await?;
+        Ok(Condition { is_dirty: is_dirty(&repository, workspace).await?, unmerged_commits })
     }
 
     /// Returns the branch that a new workspace begins at if nobody says otherwise.
     pub async fn default_base(&self, project: &Project) -> Result<String, WorkspaceError> {
-        let at = &project.path;
-        let remote = git::ask(at, &["symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD"]).await?;
-        let own = git::ask(at, &["symbolic-ref", "--quiet", "--short", "HEAD"]).await?;
+        let at = &Repository::open(project).await?;
+        let remote = at.ask(&["symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD"]).await?;
+        let own = at.ask(&["symbolic-ref", "--quiet", "--short", "HEAD"]).await?;
         let named = [remote, own].into_iter().flatten().map(|name| name.trim().to_owned());
         let usual = ["origin/main", "main", "origin/master", "master"].map(str::to_owned);
         for name in named.chain(usual) {
@@ -53,7 +58,7 @@ impl Workspaces {
 }
 
 /// Returns what a workspace is compared with.
-pub(super) async fn base(project: &Project, workspace: &Workspace) -> Result<String, WorkspaceError> {
+pub(super) async fn base(repository: &Repository, workspace: &Workspace) -> Result<String, WorkspaceError> {
     let unknown = || {
         WorkspaceError::Wrong(format!(
             "what {} was made from is not known, so nobody can tell what is new there",
@@ -62,40 +67,62 @@ pub(super) async fn base(project: &Project, workspace: &Workspace) -> Result<Str
     };
     let base = workspace.metadata.get("base").cloned().ok_or_else(unknown)?;
     // A base that looks like an option would be one.
-    if base.starts_with('-') || commit_of(&project.path, &base).await?.is_none() {
+    if base.starts_with('-') || commit_of(repository, &base).await?.is_none() {
         return Err(WorkspaceError::Wrong(format!("{base:?}, the base of {}, is not there any more", workspace.name)));
     }
     Ok(base)
 }
 
-pub(super) async fn is_dirty(workspace: &Workspace) -> Result<bool, GitError> {
-    // Whatever the configuration says should not be shown.
-    let args = ["status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=none"];
-    Ok(!git::git(&workspace.path, &args).await?.is_empty())
+/// Tells whether something is in no commit. Submodules are looked at by their own, with the same care: git would run another
+/// git in them, which heeds the configuration that it finds there.
+pub(super) async fn is_dirty(repository: &Repository, workspace: &Workspace) -> Result<bool, GitError> {
+    let mut left = vec![(repository.work_tree(&workspace.path)?, 0)];
+    while let Some((repository, depth)) = left.pop() {
+        // Whatever the configuration says should not be shown.
+        let args = ["status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=dirty"];
+        if !repository.git(&args).await?.is_empty() {
+            return Ok(true);
+        }
+        let listed = repository.git(&["-c", "core.quotePath=true", "ls-files", "--stage"]).await?;
+        for name in listed.lines().filter_map(submodule) {
+            // A name in quotes is not read.
+            if depth == DEEPEST_SUBMODULE || name.starts_with('"') {
+                return Ok(true);
+            }
+            let Some(location) = Location::at(&repository.location().work_tree.join(name))? else { continue };
+            left.push((Repository::open_at(location, Remotes::Unknown).await?, depth + 1));
+        }
+    }
+    Ok(false)
+}
+
+/// Returns the path of a submodule from a line of `git ls-files --stage`: mode, object and stage, a tab, the path.
+fn submodule(line: &str) -> Option<&str> {
+    line.strip_prefix("160000 ")?.split_once('\t').map(|(_, path)| path)
 }
 
 /// Counts the commits of a head that the base does not have, not even as the same change.
-pub(super) async fn unmerged(project: &Project, base: &str, head: &str) -> Result<u64, GitError> {
+pub(super) async fn unmerged(repository: &Repository, base: &str, head: &str) -> Result<u64, GitError> {
     let range = format!("{base}...{head}");
     let args = ["rev-list", "--count", "--cherry-pick", "--right-only", &range, "--"];
-    let said = git::git(&project.path, &args).await?;
+    let said = repository.git(&args).await?;
     said.trim().parse().map_err(|_| GitError::Unread { what: "rev-list".to_owned(), said })
 }
 
 /// Brings the remote of a remote branch up to date, if it can be.
-pub(super) async fn fetch(project: &Project, base: &str) {
+pub(super) async fn fetch(repository: &Repository, base: &str) {
     let Some((remote, _)) = base.split_once('/') else { return };
-    let remotes = git::git(&project.path, &["remote"]).await.unwrap_or_default();
+    let remotes = repository.git(&["remote"]).await.unwrap_or_default();
     if remotes.lines().any(|known| known == remote)
-        && let Err(error) = git::git(&project.path, &["fetch", "--quiet", remote]).await
+        && let Err(error) = repository.git(&["fetch", "--quiet", "--no-recurse-submodules", remote]).await
     {
         tracing::info!(%error, remote, "it cannot be fetched; what is known of it counts");
     }
 }
 
 /// Returns the commit that something names, if it names one.
-pub(super) async fn commit_of(at: &std::path::Path, name: &str) -> Result<Option<String>, GitError> {
+pub(super) async fn commit_of(repository: &Repository, name: &str) -> Result<Option<String>, GitError> {
     let commit = format!("{name}^{{commit}}");
-    let found = git::ask(at, &["rev-parse", "--quiet", "--verify", "--end-of-options", &commit]).await?;
+    let found = repository.ask(&["rev-parse", "--quiet", "--verify", "--end-of-options", &commit]).await?;
     Ok(found.map(|commit| commit.trim().to_owned()))
 }

@@ -1,10 +1,14 @@
 //! A new workspace.
 
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use super::condition::commit_of;
+use super::git::Repository;
+use super::metadata::Notes;
 use super::name::{Key, WorkspaceName};
-use super::{Project, Workspace, WorkspaceError, Workspaces, git, keep, metadata, worktrees};
+use super::{Project, Workspace, WorkspaceError, Workspaces, file, keep};
 
 /// What a new workspace is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +33,17 @@ impl Workspaces {
     /// Makes a workspace, or nothing.
     pub async fn create(&self, project: &Project, new: &NewWorkspace) -> Result<Workspace, WorkspaceError> {
         let _turn = self.turn(&project.id).await;
-        let at = &project.path;
+        let worktrees = project.git_dir.join("worktrees");
+        match fs::create_dir(&worktrees) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(file("cannot make", &worktrees, error));
+            }
+            _ => {}
+        }
+        let at = &Repository::open(project).await?;
+        let notes = &self.notes(project, at);
         let name = new.name.as_str();
-        if git::ask(at, &["check-ref-format", "--branch", name]).await.ok().flatten().is_none() {
+        if at.ask(&["check-ref-format", "--branch", name]).await.ok().flatten().is_none() {
             return Err(WorkspaceError::Wrong(format!("git takes {name:?} for no branch's name")));
         }
         let base = match &new.base {
@@ -44,8 +56,8 @@ impl Workspaces {
         if path.symlink_metadata().is_ok() {
             return Err(WorkspaceError::Taken(format!("there is {} already", path.display())));
         }
-        let branch = self.branch(project, new, &base_commit).await?;
-        let mut args = vec!["worktree", "add", "--quiet"];
+        let branch = branch(at, new, &base_commit).await?;
+        let mut args = vec!["worktree", "add", "--quiet", "--no-checkout"];
         let target = path.to_str().ok_or_else(|| WorkspaceError::Wrong("the state folder is not UTF-8".to_owned()))?;
         match (&branch, &new.tracking) {
             (Branch::Found, _) => args.extend([target, name]),
@@ -53,62 +65,81 @@ impl Workspaces {
             (Branch::Made(commit), None) => args.extend(["--no-track", "-b", name, target, commit]),
         }
         let made = async {
-            git::git(at, &args).await?;
+            at.git(&args).await?;
+            // Git was told of a common folder that goes with this call, and wrote that down.
+            let own = at.work_tree(&path)?;
+            let pointer = path.join(".git");
+            let text = format!("gitdir: {}\n", own.location().git_dir.display());
+            fs::write(&pointer, text).map_err(|source| file("cannot write", &pointer, source))?;
+            own.git(&["reset", "--quiet", "--hard", "--no-recurse-submodules"]).await?;
             if let Branch::Made(_) = branch {
-                metadata::set(at, name, &Key::own("made"), "branch").await?;
+                notes.set(name, &Key::own("made"), "branch").await?;
             }
-            Ok(metadata::set(at, name, &Key::own("base"), &base).await?)
+            if new.tracking.is_some() {
+                follow(at, name).await?;
+            }
+            notes.set(name, &Key::own("base"), &base).await
         };
         if let Err(error) = made.await {
-            self.undo(project, name, &path, &branch).await;
+            undo(at, notes, name, &path, &branch).await;
             return Err(error);
         }
-        keep::copy(&project.path, &path).await;
+        keep::copy(at, &path).await;
         let missing = || WorkspaceError::NoSuchWorkspace(name.to_owned());
         self.workspaces(project).await?.into_iter().find(|workspace| workspace.name == new.name).ok_or_else(missing)
     }
+}
 
-    async fn branch(&self, project: &Project, new: &NewWorkspace, base: &str) -> Result<Branch, WorkspaceError> {
-        let at = &project.path;
-        let name = new.name.as_str();
-        if commit_of(at, &format!("refs/heads/{name}")).await?.is_some() {
-            if new.tracking.is_some() {
-                let why = format!("there is a branch {name} already; it can be used, but not made to follow another");
-                return Err(WorkspaceError::Taken(why));
-            }
-            let listed = git::worktrees(at).await?;
-            let elsewhere = worktrees(&listed).into_iter().find(|tree| tree.branch.as_deref() == Some(name));
-            return match elsewhere {
-                Some(tree) => {
-                    Err(WorkspaceError::Taken(format!("the branch {name} is checked out in {}", tree.path.display())))
-                }
-                None => Ok(Branch::Found),
-            };
+async fn branch(at: &Repository, new: &NewWorkspace, base: &str) -> Result<Branch, WorkspaceError> {
+    let name = new.name.as_str();
+    if commit_of(at, &format!("refs/heads/{name}")).await?.is_some() {
+        if new.tracking.is_some() {
+            let why = format!("there is a branch {name} already; it can be used, but not made to follow another");
+            return Err(WorkspaceError::Taken(why));
         }
-        let Some(tracking) = &new.tracking else { return Ok(Branch::Made(base.to_owned())) };
-        let followed = commit_of(at, &format!("refs/remotes/{tracking}")).await?;
-        let missing = || WorkspaceError::Wrong(format!("{tracking:?} is no branch of a remote that is known here"));
-        Ok(Branch::Made(followed.ok_or_else(missing)?))
+        let elsewhere = at.worktrees().await?.into_iter().find(|tree| tree.branch.as_deref() == Some(name));
+        return match elsewhere {
+            Some(tree) => {
+                Err(WorkspaceError::Taken(format!("the branch {name} is checked out in {}", tree.path.display())))
+            }
+            None => Ok(Branch::Found),
+        };
     }
+    let Some(tracking) = &new.tracking else { return Ok(Branch::Made(base.to_owned())) };
+    let followed = commit_of(at, &format!("refs/remotes/{tracking}")).await?;
+    let missing = || WorkspaceError::Wrong(format!("{tracking:?} is no branch of a remote that is known here"));
+    Ok(Branch::Made(followed.ok_or_else(missing)?))
+}
 
-    /// Takes back what was made of a workspace. What it cannot take back is logged: the caller has an error already.
-    async fn undo(&self, project: &Project, name: &str, path: &Path, branch: &Branch) {
-        let at = &project.path;
-        let mut left = Vec::new();
-        if path.symlink_metadata().is_ok()
-            && let Some(target) = path.to_str()
-        {
-            left.extend(git::git(at, &["worktree", "remove", "--force", target]).await.err());
+/// Writes down in the repository's own configuration what a branch follows, as git has it.
+async fn follow(at: &Repository, name: &str) -> Result<(), WorkspaceError> {
+    for key in ["remote", "merge"] {
+        let variable = format!("branch.{name}.{key}");
+        if let Some(value) = at.ask(&["config", "--get", &variable]).await? {
+            at.change_config(&["--replace-all", &variable, value.trim_end_matches('\n')]).await?;
         }
-        if let Branch::Made(commit) = branch {
-            let name = format!("refs/heads/{name}");
-            if commit_of(at, &name).await.ok().flatten().as_ref() == Some(commit) {
-                left.extend(git::git(at, &["update-ref", "-d", &name, commit]).await.err());
-            }
+    }
+    Ok(())
+}
+
+/// Takes back what was made of a workspace. What it cannot take back is logged: the caller has an error already.
+async fn undo(at: &Repository, notes: &Notes, name: &str, path: &Path, branch: &Branch) {
+    let mut left: Vec<WorkspaceError> = Vec::new();
+    if path.symlink_metadata().is_ok()
+        && let Some(target) = path.to_str()
+    {
+        left.extend(fs::remove_dir_all(path).map_err(|source| file("cannot remove", path, source)).err());
+        let removed = at.git(&["worktree", "remove", "--force", "--force", target]).await;
+        left.extend(removed.err().map(Into::into));
+    }
+    if let Branch::Made(commit) = branch {
+        let name = format!("refs/heads/{name}");
+        if commit_of(at, &name).await.ok().flatten().as_ref() == Some(commit) {
+            left.extend(at.git(&["update-ref", "-d", &name, commit]).await.err().map(Into::into));
         }
-        left.extend(metadata::clear(at, name).await.err());
-        for error in left {
-            tracing::warn!(name, %error, "a workspace that could not be made left something");
-        }
+    }
+    left.extend(notes.clear(name).await.err());
+    for error in left {
+        tracing::warn!(name, %error, "a workspace that could not be made left something");
     }
 }

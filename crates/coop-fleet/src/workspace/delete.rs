@@ -14,9 +14,10 @@ use std::path::Path;
 
 use super::condition::{base, fetch, is_dirty, unmerged};
 use super::deletion::{DeleteError, Deleted, Deletion, Gates, Intruders, Progress, Step, StepState, Tenants};
+use super::git::Repository;
 use super::inside::{self, Blocker};
 use super::name::Key;
-use super::{Project, Workspace, WorkspaceError, Workspaces, file, metadata, sweep};
+use super::{Project, Workspace, WorkspaceError, Workspaces, file, sweep};
 
 /// Tells of the steps as they begin and end.
 struct Teller<'a> {
@@ -107,18 +108,19 @@ impl Workspaces {
         if let Some(why) = &workspace.locked {
             return Err(DeleteError::Locked { name: name(), why: why.clone() });
         }
-        if is_dirty(&workspace).await? {
+        let repository = &Repository::open(project).await?;
+        if is_dirty(repository, &workspace).await? {
             return Err(DeleteError::Dirty(name()));
         }
         // A single commit that no branch has is lost with the workspace, whatever becomes of the branch.
         if deletion.keep_branch && workspace.branch.is_some() {
             return Ok(workspace.head);
         }
-        let base = base(project, &workspace).await?;
-        let mut count = unmerged(project, &base, &workspace.head).await?;
+        let base = base(repository, &workspace).await?;
+        let mut count = unmerged(repository, &base, &workspace.head).await?;
         if count > 0 {
-            fetch(project, &base).await;
-            count = unmerged(project, &base, &workspace.head).await?;
+            fetch(repository, &base).await;
+            count = unmerged(repository, &base, &workspace.head).await?;
         }
         if count > 0 {
             return Err(DeleteError::Unmerged { name: name(), count, base });
@@ -140,10 +142,11 @@ impl Workspaces {
         let deletes = !deletion.keep_branch && is_ours && is_there;
         // From here on it is finished by whoever opens the project next, if not by us.
         let fate = if deletes { head } else { "keep".to_owned() };
-        metadata::set(&project.path, name, &Key::own("closing"), &fate).await?;
+        let notes = self.notes(project, &Repository::open(project).await?);
+        notes.set(name, &Key::own("closing"), &fate).await?;
         let trash = self.folder(&project.id).join("trash").join(format!("{:016x}", fastrand::u64(..)));
         if let Err(source) = fs::rename(&workspace.path, &trash) {
-            metadata::remove(&project.path, name, "closing").await?;
+            notes.remove(name, "closing").await?;
             return Err(file("cannot move", &workspace.path, source).into());
         }
         Ok(deletes)

@@ -197,7 +197,7 @@ mod tests {
 
     use super::*;
     use crate::adapter::FakeAgentAdapter;
-    use crate::fleet::{Machine, Notify};
+    use crate::fleet::Machine;
     use crate::store::{Defined, Place};
     use crate::workspace::{Counts, Mood};
 
@@ -212,7 +212,7 @@ mod tests {
         let db = Place::File(home.path().join("fleet.db"));
         let start = || {
             let store = Store::open(&db).expect("a store");
-            Fleet::start(store, adapter.clone(), Machine { notify: Notify::default() }).expect("started")
+            Fleet::start(store, adapter.clone(), Machine::default()).expect("started")
         };
         let guests = watch::Sender::new(Vec::new());
         let (fleet, task) = start();
@@ -222,7 +222,10 @@ mod tests {
         for id in &ids {
             let folder = if id.0 == "else" { "/".into() } else { path.join("src").to_str().expect("UTF-8").to_owned() };
             let text = "[agents.x]\ndriver = \"claude\"\nkind = \"crew\"".to_owned();
-            fleet.spawn(id, Defined { text, name: "x".to_owned(), folder, prompt: None }, "me").await.expect("it runs");
+            fleet
+                .spawn(id, Defined { text, name: "x".to_owned(), folder, prompt: None, parent: None }, "me")
+                .await
+                .expect("it runs");
             adapter.set_state(id, AgentState::Idle).await;
         }
         let mut told = async |idle, busy| {

@@ -5,17 +5,20 @@ use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Component, Path};
 
-use super::git;
+use coop_folder::read_beneath;
+
+use super::git::Repository;
 
 const FILE: &str = ".keepfiles";
 
 /// Copies what is to be kept. It is a convenience: what cannot be copied is logged.
-pub(super) async fn copy(project: &Path, workspace: &Path) {
-    if !project.join(FILE).is_file() {
+pub(super) async fn copy(repository: &Repository, workspace: &Path) {
+    let project = repository.location().work_tree.as_path();
+    if read_beneath(project, Path::new(FILE)).is_err() {
         return;
     }
     // Git itself reads the patterns, and tells which files that it does not know they fit.
-    let listed = git::git(project, &["ls-files", "--others", "--ignored", "-z", "--exclude-from", FILE]).await;
+    let listed = repository.git(&["ls-files", "--others", "--ignored", "-z", "--exclude-from", FILE]).await;
     let listed = match listed {
         Ok(listed) => listed,
         Err(error) => return tracing::warn!(%error, "what is to be kept cannot be told"),
@@ -55,7 +58,8 @@ fn copy_one(project: &Path, workspace: &Path, name: &Path) -> io::Result<()> {
         // A repository within the repository, a socket, a device.
         return Err(io::Error::other("it is no file"));
     }
+    let mut source = read_beneath(project, name)?;
     let mut target = OpenOptions::new().write(true).create_new(true).mode(kind.permissions().mode()).open(&to)?;
-    io::copy(&mut fs::File::open(&from)?, &mut target)?;
+    io::copy(&mut source, &mut target)?;
     Ok(())
 }

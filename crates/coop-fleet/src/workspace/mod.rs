@@ -3,11 +3,13 @@
 //! ```text
 //! STATE/projects/FOLDER-HASH/project.json     where the repository is
 //!                            workspaces/NAME  the worktrees; "/" in a name is "%" here
+//!                            notes.json       what coop notes about them
 //!                            trash/           what is being deleted
 //! ```
 //!
-//! Which workspaces there are is git's to say (`git worktree list`), and what is noted about them is in git's configuration;
-//! nothing is kept twice. Nothing is touched outside of the project's folder here and of the repository's own records.
+//! Which workspaces there are is git's to say (`git worktree list`). What others note about them is in git's configuration, what
+//! coop notes itself in `notes.json` here. Nothing is touched outside of the project's folder here and of the repository's own
+//! records, and no program that a repository names is run.
 
 mod command;
 mod condition;
@@ -35,6 +37,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use coop_api::lasting_hash;
+use coop_folder::Location;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::command::COMMAND_LIMIT;
@@ -46,12 +49,14 @@ pub use self::error::WorkspaceError;
 use self::error::file;
 pub use self::feed::StatusFeed;
 pub use self::git::GitError;
+use self::git::Repository;
 pub use self::inside::Blocker;
 pub use self::metadata::Metadata;
+use self::metadata::Notes;
 pub use self::name::{Key, NameError, WorkspaceName};
 pub use self::status::{AgentStatus, Counts, Mood, StatusChange, Statuses};
 pub use self::sweep::Swept;
-use self::worktree::{Worktree, worktrees};
+use self::worktree::Worktree;
 
 /// More than this is no note. It also has to fit on a command line.
 const LONGEST_VALUE: usize = 16 * 1024;
@@ -66,6 +71,9 @@ pub struct Project {
     pub name: String,
     /// Where it is.
     pub path: PathBuf,
+    /// Where git keeps its data.
+    #[serde(skip)]
+    pub(crate) git_dir: PathBuf,
 }
 
 /// A worktree of a project that coop has made.
@@ -101,6 +109,9 @@ impl Workspace {
 #[derive(Serialize, Deserialize)]
 struct Kept {
     path: PathBuf,
+    /// Without it, `.git` in there.
+    #[serde(default)]
+    git_dir: Option<PathBuf>,
 }
 
 /// All projects of one state folder. Clones are the same.
@@ -127,23 +138,23 @@ impl Workspaces {
         if !folder.is_dir() {
             return Err(none("there is no such folder".to_owned()));
         }
-        let listed = git::worktrees(folder).await;
-        let listed = listed.map_err(|error| none(error.to_string()))?;
-        // The first is the repository's own; a workspace belongs to the same project.
-        let main = worktrees(&listed).into_iter().next().ok_or_else(|| none("it has no folder".to_owned()))?;
-        if main.is_bare {
-            return Err(none("it is bare, and has no files of its own".to_owned()));
+        let real = folder.canonicalize().map_err(|source| file("cannot find", folder, source))?;
+        // A workspace belongs to the project that it was made of, whatever its `.git` says.
+        if let Some(Ok(project)) = self.project_of(&real).map(|id| self.project(&id)) {
+            let _turn = self.turn(&project.id).await;
+            sweep::finish(self, &project).await?;
+            return Ok(project);
         }
-        let path = main.path.canonicalize().map_err(|source| file("cannot find", &main.path, source))?;
-        let project = project_at(&path)?;
+        let (path, git_dir) = main_folder(&real).map_err(none)?;
+        let project = project_at(&path, &git_dir)?;
         let folder = self.folder(&project.id);
         make_folder(&folder.join("workspaces"))?;
         make_folder(&folder.join("trash"))?;
-        let kept = serde_json::to_string(&Kept { path }).unwrap_or_default();
-        let (new, whole) = (folder.join("project.json.new"), folder.join("project.json"));
-        let written = fs::write(&new, kept).and_then(|()| fs::rename(&new, &whole));
-        written.map_err(|source| file("cannot write", &whole, source))?;
+        let kept = serde_json::to_string(&Kept { path, git_dir: Some(git_dir) }).unwrap_or_default();
+        let whole = folder.join("project.json");
+        crate::private::write(&whole, kept).map_err(|source| file("cannot write", &whole, source))?;
         let _turn = self.turn(&project.id).await;
+        self.notes(&project, &Repository::open(&project).await?).begin().await?;
         sweep::finish(self, &project).await?;
         Ok(project)
     }
@@ -155,9 +166,10 @@ impl Workspaces {
         for entry in entries.flatten() {
             let kept = entry.path().join("project.json");
             let Ok(text) = fs::read_to_string(&kept) else { continue };
-            let Ok(Kept { path }) = serde_json::from_str(&text) else { continue };
+            let Ok(Kept { path, git_dir }) = serde_json::from_str(&text) else { continue };
             let id = entry.file_name().to_string_lossy().into_owned();
-            projects.push(Project { id, name: folder_name(&path), path });
+            let git_dir = git_dir.unwrap_or_else(|| path.join(".git"));
+            projects.push(Project { id, name: folder_name(&path), path, git_dir });
         }
         projects.sort_by(|one, other| one.id.cmp(&other.id));
         Ok(projects)
@@ -193,10 +205,10 @@ impl Workspaces {
 
     /// Returns the workspaces of a project.
     pub async fn workspaces(&self, project: &Project) -> Result<Vec<Workspace>, WorkspaceError> {
-        let listed = git::worktrees(&project.path).await?;
-        let mut notes = metadata::read_all(&project.path).await?;
+        let repository = Repository::open(project).await?;
+        let mut notes = self.notes(project, &repository).read_all().await?;
         let root = self.folder(&project.id).join("workspaces");
-        let ours = worktrees(&listed).into_iter().filter(|worktree| worktree.path.parent() == Some(&root));
+        let ours = repository.worktrees().await?.into_iter().filter(|worktree| worktree.path.parent() == Some(&root));
         let workspace = |worktree: Worktree| {
             let name = WorkspaceName::of_folder(&folder_name(&worktree.path)).ok()?;
             if !worktree.path.is_dir() {
@@ -250,18 +262,23 @@ impl Workspaces {
         let project = self.project(&workspace.project_id)?;
         let _turn = self.turn(&project.id).await;
         let name = workspace.name.as_str();
+        let notes = self.notes(&project, &Repository::open(&project).await?);
         match value {
             Some(value) if value.len() > LONGEST_VALUE || value.contains('\0') => {
                 Err(WorkspaceError::Wrong(format!("a value has no NUL and {LONGEST_VALUE} bytes at most")))
             }
-            Some(value) => Ok(metadata::set(&project.path, name, key, value).await?),
-            None => Ok(metadata::remove(&project.path, name, key.as_str()).await?),
+            Some(value) => notes.set(name, key, value).await,
+            None => notes.remove(name, key.as_str()).await,
         }
     }
 
     /// Notes that the agents of a workspace are put to sleep, or that they are awake.
     pub async fn hibernated(&self, workspace: &Workspace, agents: Option<&str>) -> Result<(), WorkspaceError> {
         self.note(workspace, &Key::own("hibernated"), agents).await
+    }
+
+    fn notes(&self, project: &Project, repository: &Repository) -> Notes {
+        Notes::new(repository, self.folder(&project.id).join("notes.json"))
     }
 
     fn folder(&self, project: &str) -> PathBuf {
@@ -278,11 +295,27 @@ impl Workspaces {
     }
 }
 
-fn project_at(path: &Path) -> Result<Project, WorkspaceError> {
+/// Returns the folder with the files of the repository that a folder is in, and where its data is. A linked work tree leads to the
+/// main one.
+fn main_folder(folder: &Path) -> Result<(PathBuf, PathBuf), String> {
+    let bare = || "it is bare, and has no files of its own".to_owned();
+    if folder.join("HEAD").is_file() && folder.join("objects").is_dir() {
+        return Err(bare());
+    }
+    let found = Location::discover(folder).map_err(|error| error.to_string())?;
+    let found = found.ok_or_else(|| "neither it nor a folder above it has a .git".to_owned())?;
+    if found.git_dir == found.common_dir {
+        return Ok((found.work_tree, found.git_dir));
+    }
+    let main = found.common_dir.parent().filter(|_| found.common_dir.ends_with(".git"));
+    Ok((main.ok_or_else(bare)?.to_owned(), found.common_dir))
+}
+
+fn project_at(path: &Path, git_dir: &Path) -> Result<Project, WorkspaceError> {
     let name = folder_name(path);
     let told = path.to_str().ok_or_else(|| WorkspaceError::Wrong("the project's path is not UTF-8".to_owned()))?;
     let hash = lasting_hash(told.as_bytes());
-    Ok(Project { id: format!("{name}-{hash:016x}"), name, path: path.to_owned() })
+    Ok(Project { id: format!("{name}-{hash:016x}"), name, path: path.to_owned(), git_dir: git_dir.to_owned() })
 }
 
 fn folder_name(path: &Path) -> String {

@@ -90,7 +90,12 @@ impl Key {
     /// Returns the key, if it is one that others than coop may set.
     pub fn of_others(text: impl Into<String>) -> Result<Self, NameError> {
         let key = Self::new(text)?;
-        if OWN.contains(&key.0.as_str()) { Err(NameError::Own(key.0)) } else { Ok(key) }
+        if Self::is_own(&key.0) { Err(NameError::Own(key.0)) } else { Ok(key) }
+    }
+
+    /// Tells whether only coop sets this key.
+    pub(super) fn is_own(text: &str) -> bool {
+        OWN.contains(&text)
     }
 
     /// Returns one of coop's own.

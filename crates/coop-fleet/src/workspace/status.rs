@@ -157,7 +157,9 @@ mod tests {
 
     fn rules(prompt: &str) -> Rules {
         let text = format!("[agents.a]\ndriver = \"claude\"\n{prompt}");
-        Defined { text, name: "a".into(), folder: "/".into(), prompt: None }.rules().expect("a definition")
+        Defined { text, name: "a".into(), folder: "/".into(), prompt: None, parent: None }
+            .rules()
+            .expect("a definition")
     }
 
     fn status(idle: u32, busy: u32) -> AgentStatus {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::condition::commit_of;
-use super::{Project, WorkspaceError, Workspaces, file, git, metadata, worktrees};
+use super::git::Repository;
+use super::{Project, WorkspaceError, Workspaces, file};
 
 /// How often a folder is emptied into which something is still being written.
 const TRIES: usize = 4;
@@ -27,13 +28,14 @@ impl Workspaces {
     pub async fn sweep(&self, project: &Project) -> Result<Swept, WorkspaceError> {
         let _turn = self.turn(&project.id).await;
         finish(self, project).await?;
+        let repository = Repository::open(project).await?;
         let root = self.folder(&project.id).join("workspaces");
         let mut swept = Swept::default();
         let entries = fs::read_dir(&root).map_err(|source| file("cannot read", &root, source))?;
         for entry in entries {
             let path = entry.map_err(|source| file("cannot read", &root, source))?.path();
             // Asked for each: without git's word nothing is nobody's.
-            if is_known(project, &path).await? {
+            if is_known(&repository, &path).await? {
                 continue;
             }
             match path.symlink_metadata() {
@@ -60,20 +62,22 @@ impl Workspaces {
 /// project's turn.
 pub(super) async fn finish(workspaces: &Workspaces, project: &Project) -> Result<(), WorkspaceError> {
     let root = workspaces.folder(&project.id).join("workspaces");
-    let closing = metadata::read_all(&project.path).await?.into_iter();
+    let repository = &Repository::open(project).await?;
+    let notes = workspaces.notes(project, repository);
+    let closing = notes.read_all().await?.into_iter();
     let closing = closing.filter_map(|(name, notes)| Some((name, notes.get("closing")?.clone())));
     for (name, fate) in closing {
         let path = root.join(name.replace('/', "%"));
         if path.symlink_metadata().is_ok() {
             // It was never moved, so it is whole.
-            metadata::remove(&project.path, &name, "closing").await?;
+            notes.remove(&name, "closing").await?;
             continue;
         }
-        forget(project, &path).await?;
+        forget(repository, &path).await?;
         if fate != "keep" {
-            delete_branch(project, &name, &fate).await?;
+            delete_branch(repository, &name, &fate).await?;
         }
-        metadata::clear(&project.path, &name).await?;
+        notes.clear(&name).await?;
     }
     let trash = workspaces.folder(&project.id).join("trash");
     let entries = match fs::read_dir(&trash) {
@@ -88,33 +92,31 @@ pub(super) async fn finish(workspaces: &Workspaces, project: &Project) -> Result
 }
 
 /// Lets git forget a worktree whose folder is gone; this one, and no other that is not there.
-async fn forget(project: &Project, path: &Path) -> Result<(), WorkspaceError> {
-    if is_known(project, path).await? {
+async fn forget(repository: &Repository, path: &Path) -> Result<(), WorkspaceError> {
+    if is_known(repository, path).await? {
         let wrong = || WorkspaceError::Wrong("the state folder is not UTF-8".to_owned());
         let path = path.to_str().ok_or_else(wrong)?;
         // Twice: also if it is locked. That was looked at before.
-        git::git(&project.path, &["worktree", "remove", "--force", "--force", path]).await?;
+        repository.git(&["worktree", "remove", "--force", "--force", path]).await?;
     }
     Ok(())
 }
 
-async fn is_known(project: &Project, path: &Path) -> Result<bool, WorkspaceError> {
-    let listed = git::worktrees(&project.path).await?;
-    Ok(worktrees(&listed).iter().any(|worktree| worktree.path == path))
+async fn is_known(repository: &Repository, path: &Path) -> Result<bool, WorkspaceError> {
+    Ok(repository.worktrees().await?.iter().any(|worktree| worktree.path == path))
 }
 
 /// Deletes a branch that is where it was when it was looked at. One that has moved on meanwhile stays.
-async fn delete_branch(project: &Project, name: &str, commit: &str) -> Result<(), WorkspaceError> {
-    let at = &project.path;
+async fn delete_branch(at: &Repository, name: &str, commit: &str) -> Result<(), WorkspaceError> {
     let branch = format!("refs/heads/{name}");
     match commit_of(at, &branch).await? {
         None => {}
         Some(now) if now == commit => {
-            git::change(at, &["update-ref", "-d", &branch, commit]).await?;
+            at.change(&["update-ref", "-d", &branch, commit]).await?;
             let section = format!("branch.{name}");
             let pattern = format!(r"^branch\.{}\.[^.]*$", escaped(name));
-            if git::ask(at, &["config", "--local", "--name-only", "--get-regexp", &pattern]).await?.is_some() {
-                git::change(at, &["config", "--local", "--remove-section", &section]).await?;
+            if at.ask_config(&["--name-only", "--get-regexp", &pattern]).await?.is_some() {
+                at.change_config(&["--remove-section", &section]).await?;
             }
         }
         Some(_) => tracing::warn!(name, "the branch has moved on, and stays"),

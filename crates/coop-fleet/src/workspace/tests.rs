@@ -59,6 +59,18 @@ impl Lab {
         self.workspaces.create(project, &named(name)).await.expect("a workspace")
     }
 
+    /// Writes one of coop's own notes down, or removes it, behind coop's back.
+    fn note(&self, project: &Project, workspace: &Workspace, key: &str, value: Option<&str>) {
+        let file = self.workspaces.folder(&project.id).join("notes.json");
+        let mut notes: serde_json::Value = serde_json::from_slice(&fs::read(&file).expect("read")).expect("JSON");
+        let own = notes[workspace.name.as_str()].as_object_mut().expect("notes");
+        match value {
+            Some(value) => drop(own.insert(key.to_owned(), value.into())),
+            None => drop(own.remove(key)),
+        }
+        fs::write(file, notes.to_string()).expect("written");
+    }
+
     async fn delete(&self, workspace: &Workspace) -> Result<Deleted, DeleteError> {
         self.delete_so(workspace, Deletion::default()).await
     }
@@ -154,7 +166,8 @@ async fn two_repositories_with_five_workspaces_each_and_deleting_one_touches_no_
     for workspace in &all {
         let rest = |lab: &Lab| {
             let mut rest = contents(lab.home.path());
-            rest.retain(|path, _| !path.starts_with(&workspace.path));
+            // What coop noted about it goes with it.
+            rest.retain(|path, _| !path.starts_with(&workspace.path) && !path.ends_with("notes.json"));
             rest
         };
         let branches = |at: &Path| git_in(at, &["for-each-ref", "--format=%(refname) %(objectname)"]);
@@ -237,28 +250,24 @@ async fn a_branch_can_be_kept_and_a_single_commit_is_not_lost() {
 async fn when_git_cannot_tell_nothing_is_deleted() {
     let lab = Lab::new();
     let project = lab.project("one").await;
-    type Breakage = (&'static str, fn(&Project, &Workspace));
+    type Breakage = (&'static str, fn(&Lab, &Project, &Workspace));
     let breakages: [Breakage; 4] = [
-        ("the index is damaged", |project, workspace| {
+        ("the index is damaged", |_, project, workspace| {
             let folder = format!(".git/worktrees/{}/index", workspace.name);
             fs::write(project.path.join(folder), "not an index").expect("written");
         }),
-        ("the base is gone", |project, workspace| {
-            let base = format!("branch.{}.coop.base.value", workspace.name);
-            git_in(&project.path, &["config", &base, "no-such-branch"]);
+        ("the base is gone", |lab, project, workspace| {
+            lab.note(project, workspace, "base", Some("no-such-branch"));
         }),
-        ("the base is not known", |project, workspace| {
-            let base = format!("branch.{}.coop.base", workspace.name);
-            git_in(&project.path, &["config", "--remove-section", &base]);
-        }),
-        ("the repository's folder is closed", |project, _| {
+        ("the base is not known", |lab, project, workspace| lab.note(project, workspace, "base", None)),
+        ("the repository's folder is closed", |_, project, _| {
             fs::rename(project.path.join(".git/HEAD"), project.path.join(".git/HEAD.away")).expect("moved");
         }),
     ];
     for (number, (what, break_it)) in breakages.into_iter().enumerate() {
         let workspace = lab.create(&project, &format!("w{number}")).await;
         let before = contents(&workspace.path);
-        break_it(&project, &workspace);
+        break_it(&lab, &project, &workspace);
         assert!(lab.delete(&workspace).await.is_err(), "{what}");
         assert_eq!(contents(&workspace.path), before, "{what}");
     }
@@ -335,8 +344,7 @@ async fn a_deletion_that_was_cut_off_is_finished_and_one_that_never_began_is_und
     let project = lab.project("one").await;
     let (moved, whole) = (lab.create(&project, "a/moved").await, lab.create(&project, "whole").await);
     for workspace in [&moved, &whole] {
-        let key = format!("branch.{}.coop.closing.value", workspace.name);
-        git_in(&project.path, &["config", &key, &workspace.head]);
+        lab.note(&project, workspace, "closing", Some(&workspace.head));
     }
     let trash = lab.home.path().join("state/projects").join(&project.id).join("trash/0");
     fs::rename(&moved.path, &trash).expect("moved");
@@ -353,7 +361,7 @@ async fn a_branch_that_moved_on_meanwhile_stays() {
     let lab = Lab::new();
     let project = lab.project("one").await;
     let workspace = lab.create(&project, "work").await;
-    git_in(&project.path, &["config", "branch.work.coop.closing.value", &workspace.head]);
+    lab.note(&project, &workspace, "closing", Some(&workspace.head));
     commit(&workspace.path, "a.txt", "a moment later");
     let trash = lab.home.path().join("state/projects").join(&project.id).join("trash/0");
     fs::rename(&workspace.path, trash).expect("moved");
@@ -440,12 +448,11 @@ async fn branches_are_used_followed_or_refused_and_a_failure_leaves_nothing() {
     for new in wrong {
         assert!(lab.workspaces.create(&project, &new).await.is_err(), "{new:?}");
     }
-    // A hook of the repository's says no after all was made.
-    let hook = project.path.join(".git/hooks/post-checkout");
-    fs::write(&hook, "#!/bin/sh\nexit 1\n").expect("written");
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("set");
+    // Something fails after all was made.
+    let state = lab.workspaces.folder(&project.id).join("notes.json.new");
+    fs::create_dir(&state).expect("made");
     assert!(lab.workspaces.create(&project, &named("w")).await.is_err());
-    fs::remove_file(&hook).expect("removed");
+    fs::remove_dir(&state).expect("removed");
     assert_eq!((contents(lab.home.path()), git_in(&project.path, &["for-each-ref"])), before);
     assert!(lab.workspaces.open(&lab.home.path().join("others")).await.is_err());
     // From within a workspace it is the same project.
@@ -498,4 +505,109 @@ async fn a_worktree_that_is_being_made_is_waited_for() {
     };
     let (found, ()) = tokio::join!(lab.workspaces.workspaces(&project), made);
     assert!(found.is_ok(), "{found:?}");
+}
+
+/// A program that leaves a trace in a file when it runs.
+fn trap(lab: &Lab) -> (String, PathBuf) {
+    let (program, trace) = (lab.home.path().join("trap.sh"), lab.home.path().join("sprung"));
+    fs::write(&program, format!("#!/bin/sh\ntouch '{}'\nexit 1\n", trace.display())).expect("written");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("set");
+    (program.to_str().expect("UTF-8").to_owned(), trace)
+}
+
+/// What an agent did in the review: it replaced the `.git` file of its workspace by a repository of its own, whose filter ran when
+/// somebody looked. The same with the repository's own configuration, its hooks, and a submodule of the agent's.
+#[tokio::test]
+async fn no_program_that_an_agent_left_is_run_by_looking_fetching_or_deleting() {
+    let lab = Lab::new();
+    let upstream = lab.repository("upstream");
+    git_in(lab.home.path(), &["clone", "--quiet", upstream.to_str().expect("UTF-8"), "mine"]);
+    let project = lab.workspaces.open(&lab.home.path().join("mine")).await.expect("a project");
+    let workspace = lab.create(&project, "work").await;
+    let (program, trace) = trap(&lab);
+    let hooks = lab.home.path().join("hooks");
+    fs::create_dir(&hooks).expect("made");
+    for name in ["post-checkout", "reference-transaction", "post-index-change"] {
+        fs::copy(&program, hooks.join(name)).expect("copied");
+    }
+    let spoil = |folder: &Path| {
+        let programs = ["core.fsmonitor", "core.sshCommand", "credential.helper", "remote.origin.uploadpack"];
+        for key in programs.into_iter().chain(["filter.x.clean", "filter.x.smudge", "diff.external"]) {
+            git_in(folder, &["config", key, &program]);
+        }
+        git_in(folder, &["config", "core.hooksPath", hooks.to_str().expect("UTF-8")]);
+    };
+    // A submodule that the agent made, with a configuration of its own.
+    let sub = workspace.path.join("sub");
+    fs::create_dir(&sub).expect("made");
+    git_in(&sub, &["init", "--quiet"]);
+    commit(&sub, ".gitattributes", "* filter=x\n");
+    git_in(&workspace.path, &["add", "sub"]);
+    commit(&workspace.path, ".gitattributes", "* filter=x\n");
+    fs::remove_file(workspace.path.join(".git")).expect("removed");
+    git_in(&workspace.path, &["init", "--quiet"]);
+    for folder in [&sub, &workspace.path, &project.path] {
+        spoil(folder);
+    }
+    let _ = fs::remove_file(&trace);
+    // Git looks into files whose time is another than it knows.
+    for name in ["a.txt", "sub/.gitattributes"] {
+        let file = fs::File::options().append(true).open(workspace.path.join(name)).expect("open");
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH).expect("set");
+    }
+    let (_, known) = lab.workspaces.at(&workspace.path).await.expect("there");
+    let condition = lab.workspaces.condition(&known, Freshness::Fetched).await.expect("known");
+    assert_eq!(condition, Condition { is_dirty: false, unmerged_commits: 1 });
+    fs::write(sub.join(".gitattributes"), "changed").expect("written");
+    let condition = lab.workspaces.condition(&known, Freshness::AsKnown).await.expect("known");
+    assert!(condition.is_dirty, "what a submodule has is seen");
+    assert_eq!(lab.workspaces.open(&workspace.path).await.expect("opened"), project);
+    lab.create(&project, "another").await;
+    assert!(lab.delete(&workspace).await.is_err());
+    let force = Deletion { gates: Gates::Ignored, ..Deletion::default() };
+    lab.delete_so(&workspace, force).await.expect("deleted");
+    assert!(!trace.exists());
+}
+
+/// Agents write to the repository's configuration. What stands there does not decide what is deleted or resumed.
+#[tokio::test]
+async fn coops_own_notes_in_a_repository_count_for_nothing() {
+    let lab = Lab::new();
+    let project = lab.project("one").await;
+    let workspace = lab.create(&project, "work").await;
+    git_in(&project.path, &["branch", "precious"]);
+    let precious = git_in(&project.path, &["rev-parse", "precious"]);
+    for (name, key, value) in [
+        ("precious", "closing", precious.trim()),
+        ("precious", "made", "branch"),
+        ("work", "hibernated", r#"["secretproject"]"#),
+        ("work", "base", "work"),
+        ("work", "tag", "seen"),
+    ] {
+        git_in(&project.path, &["config", &format!("branch.{name}.coop.{key}.value"), value]);
+    }
+    lab.workspaces.open(&project.path).await.expect("opened");
+    git_in(&project.path, &["rev-parse", "--verify", "precious"]);
+    let (_, known) = lab.workspaces.at(&workspace.path).await.expect("there");
+    assert!(!known.is_hibernated());
+    let expected = [("base", "main"), ("made", "branch"), ("tag", "seen")];
+    assert_eq!(known.metadata, expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+}
+
+#[tokio::test]
+async fn a_kept_file_that_became_a_link_or_a_pipe_is_not_copied() {
+    let lab = Lab::new();
+    let path = lab.repository("one");
+    commit(&path, ".gitignore", "kept\n");
+    fs::create_dir(path.join("kept")).expect("made");
+    fs::write(path.join("kept/x"), "x").expect("written");
+    // The list of what is kept is itself a link.
+    fs::write(lab.home.path().join("patterns"), "kept/\n").expect("written");
+    symlink(lab.home.path().join("patterns"), path.join(".keepfiles")).expect("a link");
+    let project = lab.workspaces.open(&path).await.expect("a project");
+    let workspace = lab.create(&project, "one").await;
+    assert!(!workspace.path.join("kept").exists());
+    fs::remove_file(path.join(".keepfiles")).expect("removed");
+    fs::write(path.join(".keepfiles"), "kept/\n").expect("written");
+    assert!(lab.create(&project, "two").await.path.join("kept/x").exists());
 }

@@ -7,7 +7,6 @@ pub(super) struct Worktree {
     pub(super) path: PathBuf,
     pub(super) head: String,
     pub(super) branch: Option<String>,
-    pub(super) is_bare: bool,
     pub(super) locked: Option<String>,
 }
 
@@ -16,13 +15,12 @@ pub(super) fn worktrees(listed: &str) -> Vec<Worktree> {
     let read = |entry: &str| {
         let mut lines = entry.split('\0');
         let path = lines.next()?.strip_prefix("worktree ")?.into();
-        let mut worktree = Worktree { path, head: String::new(), branch: None, is_bare: false, locked: None };
+        let mut worktree = Worktree { path, head: String::new(), branch: None, locked: None };
         for line in lines {
             let (name, value) = line.split_once(' ').unwrap_or((line, ""));
             match name {
                 "HEAD" => worktree.head = value.to_owned(),
                 "branch" => worktree.branch = value.strip_prefix("refs/heads/").map(str::to_owned),
-                "bare" => worktree.is_bare = true,
                 "locked" => worktree.locked = Some(value.to_owned()),
                 _ => {}
             }
