@@ -28,7 +28,7 @@ pub struct Ask {
     /// What the tool is to be called with, whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
-    /// The heart of it in one line: a command, a path, a question.
+    /// The heart of it in one line: a command, a path, a question. It ends with how much it leaves out: `… (+3 lines)`.
     pub preview: String,
     /// The questions, if it asks some; each is to be answered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -143,9 +143,29 @@ pub struct Answer {
     pub answers: Vec<QuestionAnswer>,
     /// What the tool is to be called with instead.
     pub input: Option<Value>,
+    /// What the person was shown of the ask; the daemon records it, and decides nothing by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shown: Option<Shown>,
+}
+
+/// How much of an ask a client has shown to the person that answers it, by the client's own word.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Shown {
+    /// `cli`, `page`, or the client's own name.
+    pub surface: String,
+    /// How many characters of the ask were on the screen.
+    pub characters: u64,
+    /// Whether that was all of it.
+    pub whole: bool,
 }
 
 impl Answer {
+    /// Whether it only says no. That approves nothing, so it need not name its ask.
+    pub fn is_denial(&self) -> bool {
+        self.accept == Some(false)
+    }
+
     /// Says what is wrong with an answer, whatever agent it is for: a part that would be left aside could be the one that
     /// mattered.
     pub fn check(&self, kind: AskKind) -> Result<(), &'static str> {

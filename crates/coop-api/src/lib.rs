@@ -17,14 +17,17 @@ mod feed;
 mod ids;
 mod own;
 mod port;
+mod preview;
 mod recording;
 mod screen;
+mod shorten;
 mod style;
 mod token;
 mod usage;
+mod visible;
 
 pub use agent::{AgentReport, AgentState, Capability, Evidence, EvidenceSource, Explanation, Fault, FaultKind, Heard};
-pub use ask::{Answer, Ask, AskChannel, AskId, AskKind, AskOption, OptionKind, Question, QuestionAnswer};
+pub use ask::{Answer, Ask, AskChannel, AskId, AskKind, AskOption, OptionKind, Question, QuestionAnswer, Shown};
 pub use delivery::{Answered, Nudge, NudgeId, Receipt, When};
 pub use error::{Error, ErrorCode};
 pub use event::{
@@ -33,13 +36,16 @@ pub use event::{
 };
 pub use feed::{Chunk, Feed, Memo, Pulse, Read, Tap};
 pub use ids::{AgentId, Epoch, Offset, Seq, WriterId, lasting_hash};
-pub use own::{OWN_AGENT_PREFIXES, is_own_agent_setting};
+pub use own::{OWN_AGENT_PREFIXES, is_coop_variable, is_own_agent_setting};
 pub use port::{
     Agents, Configure, Dump, Health, History, HookCall, Input, LockAction, NudgeRequest, ProcessState, Reply, Request,
     Signal, Status, StopDecision, Written,
 };
+pub use preview::preview;
 pub use recording::older_part;
 pub use screen::{Cursor, CursorShape, Line, Modes, Mouse, Run, Screen, Size, SizeError};
+pub use shorten::{MESSAGE_BYTES, TOOL_BYTES};
 pub use style::{Color, Style, Underline};
 pub use token::Token;
 pub use usage::{Usage, UsageReport};
+pub use visible::{visible, visible_json, visible_line};

@@ -85,6 +85,8 @@ pub struct Screen {
     pub modes: Modes,
     /// The window title.
     pub title: Arc<str>,
+    /// How often the child has set the title, also to the same text.
+    pub title_count: u64,
     /// The working directory the child told by OSC 7.
     pub cwd: Option<Arc<str>>,
     /// How many lines have scrolled off and are kept.
