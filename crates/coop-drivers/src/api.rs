@@ -6,6 +6,7 @@
 use crate::acp;
 use crate::driver::Runtime;
 use crate::registry::Known;
+use crate::tools::Unasked;
 
 pub(crate) const KNOWN: Known = Known {
     name: "api",
@@ -21,4 +22,6 @@ pub(crate) const KNOWN: Known = Known {
     rules: include_str!("../rules/acp.toml"),
     reads: |_| Vec::new(),
     new: |_, launch| acp::driver(launch, &["--acp"]),
+    tools: &[acp::TOOLS],
+    never_asks: &[Unasked::Option(&["--allow"], "all")],
 };

@@ -139,6 +139,8 @@ pub struct Launch {
     pub is_roots: bool,
     /// A folder for a configuration of the agent's own, which outlives it; set if it is to have one, without dialogs.
     pub isolated: Option<String>,
+    /// Whether that configuration says that the folder is trusted. Without it the agent asks, as it would ask any user.
+    pub trusts_folder: bool,
     /// Settings that the caller wants merged into the agent's own.
     pub settings: Option<Value>,
     /// Servers of tools that the agent is to use beside its own.

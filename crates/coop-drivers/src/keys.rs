@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use coop_api::{AskKind, AskOption, OptionKind, Question};
+use coop_api::{AskKind, AskOption, OptionKind, Question, preview};
+use serde_json::json;
 
 use crate::driver::{Expected, OnScreen, Refusal, Step};
 use crate::rules::Dialog;
@@ -24,15 +25,15 @@ pub(crate) const ESCAPE: Bytes = Bytes::from_static(b"\x1b");
 /// Returns the ask for a dialog on the screen.
 pub(crate) fn draft(dialog: &Dialog) -> AskDraft {
     let question = || dialog.heading.iter().rev().find(|line| line.ends_with('?'));
-    let preview = match dialog.kind {
+    let about = match dialog.kind {
         // What is trusted says more than that it is asked.
         AskKind::Setup => dialog.heading.iter().find(|line| line.starts_with(['/', '~'])).or_else(question),
         AskKind::Permission | AskKind::Plan | AskKind::Question => question(),
     };
-    let preview = preview.or(dialog.heading.first()).cloned().unwrap_or_default();
+    let about = about.or(dialog.heading.first()).cloned().unwrap_or_default();
     let options = dialog.ask_options();
     let question = dialog.is_multi_select().then(|| Question {
-        question: preview.clone(),
+        question: about.clone(),
         header: None,
         options: options.clone(),
         multi_select: true,
@@ -41,7 +42,7 @@ pub(crate) fn draft(dialog: &Dialog) -> AskDraft {
         kind: dialog.kind,
         tool: None,
         input: None,
-        preview,
+        preview: preview(&about, &json!(dialog.heading)),
         questions: question.into_iter().collect(),
         options,
         screen_lines: dialog.heading.clone(),

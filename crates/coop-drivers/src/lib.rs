@@ -23,6 +23,7 @@ mod registry;
 mod rules;
 mod service;
 mod signal;
+mod tools;
 mod unknown;
 mod wrap;
 
@@ -39,5 +40,6 @@ pub use registry::{KNOWN, Known, Login};
 pub use rules::{RuleError, Rules};
 pub use service::{Allowed, Ended, Serve, Served, Service};
 pub use signal::{AskDraft, Meaning, Reach, Signal, StartSource};
+pub use tools::{NamedTool, Tool, Unasked};
 pub use unknown::UNKNOWN;
 pub use wrap::{At, Chosen, Conversation, Plan, Wrapped, claude_logs};

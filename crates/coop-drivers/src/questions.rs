@@ -1,6 +1,6 @@
 //! Questions with options, and their answers.
 
-use coop_api::{Answer, AskOption, OptionKind, Question, QuestionAnswer};
+use coop_api::{Answer, AskOption, OptionKind, Question, QuestionAnswer, preview};
 use serde_json::Value;
 
 use crate::driver::Refusal;
@@ -21,6 +21,13 @@ pub(crate) fn question(value: &Value) -> Option<Question> {
         options: options.collect(),
         multi_select: value["multiSelect"].as_bool().unwrap_or(false),
     })
+}
+
+/// Returns the preview of a tool's `questions`: the first, and how many more there are.
+pub(crate) fn about_questions(input: &Value) -> String {
+    let mut texts = input["questions"].as_array().into_iter().flatten().map(|one| one["question"].clone());
+    let first = texts.next().unwrap_or_default();
+    preview(first.as_str().unwrap_or_default(), &texts.collect())
 }
 
 /// Returns the answers to so many questions. A single one can be answered without a list.

@@ -1,7 +1,10 @@
 //! The agents coop knows. A new one is a folder beside this file and a line in [`KNOWN`].
 
+use serde_json::Value;
+
 use crate::driver::{Driver, Launch, Runtime};
 use crate::rules::{RuleError, Rules};
+use crate::tools::{self, NamedTool, Tool, Unasked};
 use crate::{acp, api, claude, codex, gemini, opencode, program};
 
 /// An agent coop knows.
@@ -34,6 +37,10 @@ pub struct Known {
     pub reads: fn(&Launch) -> Vec<String>,
     /// Returns a driver for one that is about to be launched.
     pub new: fn(Rules, &Launch) -> Box<dyn Driver>,
+    /// The names of its tools in asks.
+    pub tools: &'static [&'static [NamedTool]],
+    /// What makes it use every tool without an ask.
+    pub never_asks: &'static [Unasked],
 }
 
 /// Where an agent keeps a login.
@@ -71,6 +78,19 @@ impl Known {
     /// known to run another program.
     pub fn program_said_in(&self, command: &[String]) -> Option<usize> {
         self.program_in(command).or_else(|| (!program::runs_another(command)).then_some(0))
+    }
+
+    /// Returns what a tool of this name does.
+    pub fn tool(&self, name: &str) -> Option<&'static [Tool]> {
+        self.tools.iter().find_map(|table| tools::find(table, name))
+    }
+
+    /// Returns what in a command line or in settings of this agent makes it use every tool without an ask.
+    pub fn never_asks(&self, command: &[String], settings: Option<&Value>) -> Option<String> {
+        // Where coop is the program, the words are its options.
+        let at = self.program_said_in(command).filter(|_| !self.programs.is_empty());
+        let args = at.and_then(|at| command.get(at + 1..)).unwrap_or(command);
+        self.never_asks.iter().find_map(|unasked| unasked.found_in(args, settings))
     }
 
     /// Returns the screen rules that come with coop.

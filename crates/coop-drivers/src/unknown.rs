@@ -24,6 +24,8 @@ pub const UNKNOWN: Known = Known {
     rules: "version = 1\nagent = \"unknown\"",
     reads: |_| Vec::new(),
     new: |rules, _| Box::new(Unknown { rules, asked: None }),
+    tools: &[],
+    never_asks: &[],
 };
 
 struct Unknown {

@@ -4,15 +4,12 @@ use agent_client_protocol_schema::{
     PermissionOption, PermissionOptionKind, RequestId, RequestPermissionOutcome, RequestPermissionRequest,
     RequestPermissionResponse, SelectedPermissionOutcome, ToolKind,
 };
-use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind};
+use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind, preview};
 use serde_json::Value;
 
 use super::{Acp, wire};
 use crate::driver::{Refusal, Step};
 use crate::{AskDraft, Meaning, Reach};
-
-/// How long a preview is, in characters.
-const PREVIEW: usize = 200;
 
 /// Something the agent waits for an answer to.
 #[derive(Debug)]
@@ -53,7 +50,10 @@ impl Acp {
         let reach = Reach::Control { request: name(id), suggestions: Value::Null };
         let draft = AskDraft {
             kind: if call.kind == ToolKind::SwitchMode { AskKind::Plan } else { AskKind::Permission },
-            preview: preview(&call.title, &tool),
+            preview: preview(
+                if call.title.trim().is_empty() { &tool } else { &call.title },
+                &if call.raw_input.is_some() { input.clone() } else { without_types(&input) },
+            ),
             tool: Some(tool),
             input: Some(input),
             questions: Vec::new(),
@@ -136,6 +136,18 @@ fn is_no(kind: PermissionOptionKind) -> bool {
     matches!(kind, PermissionOptionKind::RejectOnce | PermissionOptionKind::RejectAlways)
 }
 
+/// Returns the content of a tool call without the protocol's own words, which say what kind each part is.
+fn without_types(content: &Value) -> Value {
+    match content {
+        Value::Array(parts) => parts.iter().map(without_types).collect(),
+        Value::Object(fields) => {
+            let told = fields.iter().filter(|(name, _)| *name != "type");
+            told.map(|(name, value)| (name.clone(), without_types(value))).collect()
+        }
+        other => other.clone(),
+    }
+}
+
 fn option(offered: &PermissionOption) -> AskOption {
     AskOption {
         id: offered.option_id.to_string(),
@@ -148,9 +160,4 @@ fn option(offered: &PermissionOption) -> AskOption {
             _ => OptionKind::Choice,
         },
     }
-}
-
-fn preview(title: &str, tool: &str) -> String {
-    let line = title.trim().lines().next().filter(|line| !line.is_empty()).unwrap_or(tool);
-    line.chars().take(PREVIEW).collect()
 }

@@ -43,6 +43,7 @@ use crate::driver::{
     Driver, Heeds, Launch, Link, Observation, Refusal, Runtime, Say, Setup, SetupError, Step, StopReply, View,
 };
 use crate::registry::Known;
+use crate::tools::{NamedTool, Tool};
 use crate::{Meaning, Reach, Signal, StartSource};
 
 pub(crate) use self::opening::VARIABLES;
@@ -62,6 +63,18 @@ const CAPABILITIES: [Capability; 7] = [
     Capability::Usage,
     Capability::Resume,
 ];
+pub(crate) const TOOLS: &[NamedTool] = &[
+    ("execute", &[Tool::Shell]),
+    ("read", &[Tool::Read]),
+    ("edit", &[Tool::Edit, Tool::Write]),
+    ("delete", &[Tool::Other]),
+    ("move", &[Tool::Other]),
+    ("search", &[Tool::Glob, Tool::Grep]),
+    ("fetch", &[Tool::Fetch, Tool::WebSearch]),
+    ("think", &[Tool::Note]),
+    ("switch_mode", &[Tool::Other]),
+    ("other", &[Tool::Other]),
+];
 
 pub(crate) const KNOWN: Known = Known {
     name: "acp",
@@ -77,6 +90,8 @@ pub(crate) const KNOWN: Known = Known {
     rules: include_str!("../../rules/acp.toml"),
     reads: |_| Vec::new(),
     new: |_, launch| driver(launch, &[]),
+    tools: &[TOOLS],
+    never_asks: &[],
 };
 
 /// Returns a driver for an agent that speaks the protocol when these words stand behind its program.

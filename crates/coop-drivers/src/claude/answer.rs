@@ -1,14 +1,12 @@
 //! Asks that wait for data, and what they are answered with.
 
-use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind, Question, QuestionAnswer};
+use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind, Question, QuestionAnswer, preview};
 use serde_json::{Map, Value, json};
 
 use crate::driver::{Refusal, Step};
-use crate::questions::{given, pick, question};
+use crate::questions::{about_questions, given, pick, question};
 use crate::{AskDraft, Reach};
 
-/// How long a preview is, in characters.
-const PREVIEW: usize = 200;
 /// Titles of plans that say nothing of what is planned.
 const PLAN_TITLES: [&str; 4] = ["plan", "the plan", "my plan", "implementation plan"];
 
@@ -59,7 +57,7 @@ pub(super) fn draft(tool: &str, input: &Value, reach: Reach) -> AskDraft {
         kind,
         tool: Some(tool.to_owned()),
         input: Some(input.clone()),
-        preview: preview(tool, input),
+        preview: about(tool, input),
         questions,
         options,
         screen_lines: Vec::new(),
@@ -67,16 +65,24 @@ pub(super) fn draft(tool: &str, input: &Value, reach: Reach) -> AskDraft {
     }
 }
 
-fn preview(tool: &str, input: &Value) -> String {
+fn about(tool: &str, input: &Value) -> String {
     let telling = ["command", "file_path", "notebook_path", "url", "query", "pattern", "description", "prompt"];
-    let question = input["questions"][0]["question"].as_str();
-    let text = question.or_else(|| telling.iter().find_map(|key| input[*key].as_str()));
-    let line = match (input["plan"].as_str(), text) {
-        (Some(plan), _) => plan_line(plan).to_owned(),
-        (None, Some(text)) => text.trim().lines().next().unwrap_or_default().to_owned(),
-        (None, None) => format!("{tool} {input}"),
-    };
-    line.chars().take(PREVIEW).collect()
+    let text = telling.iter().find_map(|key| input[*key].as_str());
+    match (input["plan"].as_str(), text) {
+        _ if input["questions"].is_array() => about_questions(input),
+        (Some(plan), _) => {
+            let shown = plan_line(plan);
+            // The other lines of the plan, and what else it asks for.
+            let is_shown = |line: &&str| line.trim().trim_start_matches('#').trim_start() == shown;
+            let mut rest: Vec<_> = plan.lines().filter(|line| line.contains(char::is_alphanumeric)).collect();
+            rest.iter().position(is_shown).map(|at| rest.remove(at));
+            let mut beside = input.clone();
+            beside["plan"] = json!(rest.join("\n"));
+            preview(shown, &beside)
+        }
+        (None, Some(text)) => preview(text, input),
+        (None, None) => preview(&format!("{tool} {input}"), &Value::Null),
+    }
 }
 
 /// Returns the first line of a plan that says something of it, without the marks of a heading.
@@ -285,16 +291,16 @@ mod tests {
     #[test]
     fn a_plan_is_shown_by_what_it_plans() {
         for (plan, shown) in [
-            ("# Plan\n\n1. Do the first thing\n2. Do the second thing\n", "1. Do the first thing"),
-            ("\n# Implementation plan\n---\n## Context\nLogins time out.\n", "Logins time out."),
-            ("## Add a login page\n\n1. A form\n", "Add a login page"),
-            ("**Plan:**\n- move the file", "- move the file"),
+            ("# Plan\n\n1. Do the first thing\n2. Do the second thing\n", "1. Do the first thing … (+2 lines)"),
+            ("\n# Implementation plan\n---\n## Context\nLogins time out.\n", "Logins time out. … (+2 lines)"),
+            ("## Add a login page\n\n1. A form\n", "Add a login page … (+1 line)"),
+            ("**Plan:**\n- move the file", "- move the file … (+1 line)"),
             ("# Plan: move the file\n", "Plan: move the file"),
             // Better little than nothing.
             ("# Plan\n", "Plan"),
             ("", ""),
         ] {
-            assert_eq!(preview("ExitPlanMode", &json!({ "plan": plan })), shown);
+            assert_eq!(about("ExitPlanMode", &json!({ "plan": plan })), shown);
         }
     }
 }

@@ -8,7 +8,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind};
+use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind, preview};
+use serde_json::Value;
 
 use super::input::AFTER_PASTE;
 use crate::driver::{Label, OnScreen, Refusal, Step};
@@ -66,12 +67,17 @@ pub(super) fn command_draft(heading: Vec<String>, dialog: Option<&Dialog>) -> As
         kind: AskKind::Setup,
         tool: None,
         input: None,
-        preview: heading.first().cloned().unwrap_or_default(),
+        preview: about(&heading),
         questions: Vec::new(),
         options,
         screen_lines: heading,
         reach: Reach::Keys,
     }
+}
+
+/// A dialog's first line. Its others change while it is open, so they are not counted: an ask keeps its preview.
+fn about(lines: &[String]) -> String {
+    preview(lines.first().map_or("", String::as_str), &Value::Null)
 }
 
 /// Returns the ask for a dialog that cannot be read. It has no options, so a person has to answer it.
@@ -80,7 +86,7 @@ pub(super) fn unread_draft(waiting_for: &str, shown: Vec<String>) -> AskDraft {
         kind: if waiting_for.contains("permission") { AskKind::Permission } else { AskKind::Question },
         tool: None,
         input: None,
-        preview: shown.first().cloned().unwrap_or_default(),
+        preview: about(&shown),
         questions: Vec::new(),
         options: Vec::new(),
         screen_lines: shown,

@@ -30,6 +30,7 @@ use crate::driver::{
 };
 use crate::registry::{Known, Login};
 use crate::rules::Rules;
+use crate::tools::{NamedTool, Tool, Unasked};
 use crate::{AskDraft, Meaning, Reach, Signal, StartSource};
 
 pub use self::guest::{Doing, Guest};
@@ -58,6 +59,30 @@ const CAPABILITIES: [Capability; 13] = [
 ];
 /// Tools whose use is an ask and not work.
 const ASKING: [&str; 2] = ["AskUserQuestion", "ExitPlanMode"];
+const TOOLS: &[NamedTool] = &[
+    ("Bash", &[Tool::Shell]),
+    ("Read", &[Tool::Read]),
+    ("NotebookRead", &[Tool::Read]),
+    ("Write", &[Tool::Write]),
+    ("Edit", &[Tool::Edit]),
+    ("MultiEdit", &[Tool::Edit]),
+    ("NotebookEdit", &[Tool::Edit]),
+    ("Glob", &[Tool::Glob]),
+    ("Grep", &[Tool::Grep]),
+    ("LS", &[Tool::Glob]),
+    ("WebFetch", &[Tool::Fetch]),
+    ("WebSearch", &[Tool::WebSearch]),
+    // It has had both names.
+    ("Task", &[Tool::Task]),
+    ("Agent", &[Tool::Task]),
+    ("TodoRead", &[Tool::Note]),
+    ("TodoWrite", &[Tool::Note]),
+    ("mcp__*", &[Tool::Mcp]),
+    ("Skill", &[Tool::Other]),
+    ("SlashCommand", &[Tool::Other]),
+    ("KillShell", &[Tool::Other]),
+    ("EnterWorktree", &[Tool::Other]),
+];
 
 pub(crate) const KNOWN: Known = Known {
     name: "claude",
@@ -73,6 +98,12 @@ pub(crate) const KNOWN: Known = Known {
     rules: include_str!("../../rules/claude.toml"),
     reads: setup::reads,
     new: |rules, launch| Box::new(Claude::new(rules, launch)),
+    tools: &[TOOLS],
+    never_asks: &[
+        Unasked::Flag("--dangerously-skip-permissions"),
+        Unasked::Option(&["--permission-mode"], "bypassPermissions"),
+        Unasked::Setting("/permissions/defaultMode", "bypassPermissions"),
+    ],
 };
 
 /// What coop knows of Claude Code, and what it remembers of one that runs.

@@ -316,20 +316,21 @@ pub fn guest_settings(command: &str) -> Value {
     json!({ "hooks": hooks })
 }
 
-/// Returns the state file of a configuration of our own, by which no dialog comes up.
+/// Returns the state file of a configuration of our own, by which no dialog comes up but the one about trust, which is the
+/// person's to answer.
 fn state_file(launch: &Launch) -> Value {
     let tail = |key: &str| key.chars().skip(key.chars().count().saturating_sub(KEY_TAIL)).collect::<String>();
     let approved: Vec<_> = launch.variables.get(API_KEY).map(tail).into_iter().collect();
+    let mut project = json!({ "hasCompletedProjectOnboarding": true, "allowedTools": [] });
+    if launch.trusts_folder {
+        project["hasTrustDialogAccepted"] = json!(true);
+    }
     json!({
         "hasCompletedOnboarding": true,
         "theme": "dark",
         "numStartups": 5,
         "customApiKeyResponses": { "approved": approved, "rejected": [] },
-        "projects": { launch.cwd.clone(): {
-            "hasTrustDialogAccepted": true,
-            "hasCompletedProjectOnboarding": true,
-            "allowedTools": [],
-        } },
+        "projects": { launch.cwd.clone(): project },
     })
 }
 
@@ -444,6 +445,18 @@ mod tests {
         assert_eq!(id("node -r ./hook.js /opt/claude.js").as_deref(), Some("S"));
         assert_eq!(id("claude -r R").as_deref(), Some("R"));
         assert_eq!(id("claude -- --resume R").as_deref(), Some("S"));
+    }
+
+    #[test]
+    fn a_folder_is_trusted_only_if_that_was_said() {
+        let state = |trusts_folder| {
+            let made = setup(&Launch { isolated: Some("/own".into()), trusts_folder, ..launch(&["claude"]) });
+            let files = made.expect("a set-up").files;
+            let file = files.into_iter().find(|file| file.path.ends_with(".claude.json")).expect("a state file");
+            serde_json::from_str::<Value>(&file.content).expect("JSON")["projects"]["/home/dev/my.project"].clone()
+        };
+        assert_eq!(state(false).get("hasTrustDialogAccepted"), None);
+        assert_eq!(state(true)["hasTrustDialogAccepted"], true);
     }
 
     #[test]

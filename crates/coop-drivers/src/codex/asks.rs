@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind, Question};
+use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind, Question, preview};
 use serde_json::{Map, Value, json};
 
 use super::protocol::STEER;
@@ -26,14 +26,30 @@ const PERMISSIONS: &str = "item/permissions/requestApproval";
 const ELICITATION: &str = "mcpServer/elicitation/request";
 const INPUT: &str = "item/tool/requestUserInput";
 
-/// How long a preview is, in characters.
-const PREVIEW: usize = 200;
+/// What a request says of itself, of the conversation, and of the answers it takes: not of what is to be done. The text of
+/// the command is not judged by `commandActions`, the server's summary of it, which may leave commands out.
+const ENVELOPE: [&str; 13] = [
+    "kind",
+    "threadId",
+    "turnId",
+    "itemId",
+    "approvalId",
+    "environmentId",
+    "startedAtMs",
+    "cwd",
+    "command",
+    "commandActions",
+    "availableDecisions",
+    "proposedExecpolicyAmendment",
+    "reason",
+];
 /// How long the server may take to say that an answer was taken.
 const TAKEN_WITHIN: Duration = Duration::from_secs(20);
 /// Decisions that allow more than this once, the narrowest first.
 const ALWAYS: [&str; 2] = ["acceptForSession", "acceptWithExecpolicyAmendment"];
 
-/// Returns the ask for a request of the server; nothing if it is not for a person.
+/// Returns the ask for a request of the server; nothing if it is not for a person. `params` of a change of files has to have
+/// its `changes`, which the server does not repeat in the request.
 pub(super) fn draft(method: &str, id: &Value, params: &Value) -> Option<AskDraft> {
     let (kind, tool, questions) = match method {
         COMMAND => (AskKind::Permission, "command_execution", Vec::new()),
@@ -59,7 +75,7 @@ pub(super) fn draft(method: &str, id: &Value, params: &Value) -> Option<AskDraft
         kind,
         tool: Some(tool.to_owned()),
         input: Some(params.clone()),
-        preview: preview(method, params, &questions),
+        preview: about(method, params),
         questions,
         options,
         screen_lines: Vec::new(),
@@ -124,20 +140,43 @@ fn choice(number: u32, label: &str) -> AskOption {
     AskOption { id: number.to_string(), label: label.to_owned(), description: None, kind: OptionKind::Choice }
 }
 
-fn preview(method: &str, params: &Value, questions: &[Question]) -> String {
-    let action = params["commandActions"][0]["command"].as_str().or_else(|| params["command"].as_str());
+fn about(method: &str, params: &Value) -> String {
     let reason = params["reason"].as_str().or_else(|| params["message"].as_str());
-    let text = match method {
-        COMMAND => action.or(reason),
-        INPUT => questions.first().map(|question| question.question.as_str()),
-        _ => reason,
+    let mut rest = params.clone();
+    if let Some(fields) = rest.as_object_mut() {
+        fields.retain(|name, _| !ENVELOPE.contains(&name.as_str()));
+    }
+    match method {
+        INPUT => questions::about_questions(params),
+        COMMAND => preview(params["command"].as_str().map(without_shell).or(reason).unwrap_or(method), &rest),
+        FILES => {
+            let changes = params["changes"].as_array().into_iter().flatten();
+            let paths: Vec<_> = changes.clone().filter_map(|change| change["path"].as_str()).collect();
+            rest["changes"] = changes.map(|change| change["diff"].clone()).collect();
+            match (reason, &paths[..]) {
+                (Some(reason), _) => preview(reason, &rest),
+                (None, []) => "change files; only the agent's own terminal shows which".to_owned(),
+                (None, paths) => preview(&format!("change {}", paths.join(", ")), &rest),
+            }
+        }
+        ELICITATION => {
+            let fields = params["requestedSchema"]["properties"].as_object();
+            preview(reason.unwrap_or(method), &fields.into_iter().flat_map(|fields| fields.keys().cloned()).collect())
+        }
+        PERMISSIONS => preview(reason.unwrap_or("more permissions"), &rest),
+        _ => preview(reason.unwrap_or(method), &rest),
+    }
+}
+
+/// Returns the text that `bash -lc 'TEXT'` runs; the whole command unless that is plainly it.
+fn without_shell(command: &str) -> &str {
+    let mut words = command.splitn(3, ' ');
+    let (Some(shell), Some("-c" | "-lc"), Some(text)) = (words.next(), words.next(), words.next()) else {
+        return command;
     };
-    let text = text.unwrap_or(match method {
-        FILES => "change files",
-        PERMISSIONS => "more permissions",
-        _ => method,
-    });
-    text.trim().lines().next().unwrap_or_default().chars().take(PREVIEW).collect()
+    let is_shell = matches!(shell.rsplit('/').next(), Some("sh" | "bash" | "zsh"));
+    let inner = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')).filter(|text| !text.contains('\''));
+    inner.filter(|_| is_shell).unwrap_or(command)
 }
 
 /// Returns the steps that answer a request. Feedback comes first: while the request waits, its turn is surely under way. If

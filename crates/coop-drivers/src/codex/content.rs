@@ -17,6 +17,9 @@ impl Codex {
             let began = self.announce(Some(text.clone()));
             return began.into_iter().chain([said(Role::User, text, id)]).collect();
         }
+        if kind(item) == "file_change" {
+            self.file_change = Some((id.to_owned(), item["changes"].clone()));
+        }
         let began = self.announce(None);
         let used = tool(item).map(|name| {
             let requested = ToolUse {
@@ -66,22 +69,54 @@ impl Codex {
         meanings
     }
 
-    /// Counts a request to the model. The same sum is told again when nothing was added to it, and that of an earlier
-    /// conversation when it is resumed.
+    /// Counts requests to the model, by the growth of the conversation's sum: a client that joins late is told only the sum
+    /// and the last request. The same sum is told again when nothing was added to it, and after each join.
     pub(super) fn used(&mut self, params: &Value) -> Vec<Meaning> {
-        let turn = params["turnId"].as_str();
-        if turn.is_none() || turn != self.turn.as_deref() {
+        let [last, total] = ["last", "total"].map(|part| usage(&params["tokenUsage"][part], Spelling::Camel));
+        let Some(counted) = self.counted_usage else {
+            self.counted_usage = Some(total);
+            let is_of_turn = params["turnId"].as_str() == self.turn.as_deref();
+            return vec![if is_of_turn { self.used_now(total, last) } else { self.used_before(total) }];
+        };
+        // What the turn was told is not known yet; the sum waits until it is, or until the turn is over.
+        if self.busy && !self.announced {
+            self.untold_usage = Some(params.clone());
             return Vec::new();
         }
-        // What it was told is not known yet. That is read when the turn is over, if nobody tells before.
-        if !self.announced && !self.joined {
-            self.early.push(params.clone());
-            return Vec::new();
-        }
-        let (last, total) = (&params["tokenUsage"]["last"], &params["tokenUsage"]["total"]);
-        let began = self.announce(None);
-        let id = format!("{}:{}", self.thread.as_deref().unwrap_or_default(), total["totalTokens"]);
-        began.into_iter().chain([Meaning::Used { id, usage: usage(last, Spelling::Camel), at: None }]).collect()
+        self.counted_usage = Some(total);
+        let growth = difference(total, counted);
+        let missed = difference(growth, last);
+        let before_last = difference(total, last);
+        [(before_last, missed), (total, difference(growth, missed))]
+            .into_iter()
+            .filter(|(_, used)| *used != Usage::default())
+            .map(|(sum, used)| self.used_now(sum, used))
+            .collect()
+    }
+
+    fn used_now(&self, sum: Usage, usage: Usage) -> Meaning {
+        Meaning::Used { id: self.usage_id(sum), usage, at: None }
+    }
+
+    fn used_before(&self, sum: Usage) -> Meaning {
+        Meaning::UsedBefore { id: self.usage_id(sum), usage: sum }
+    }
+
+    /// Names a request by the conversation's sum after it.
+    fn usage_id(&self, sum: Usage) -> String {
+        let tokens = sum.input_tokens + sum.output_tokens + sum.cache_read_tokens + sum.cache_write_tokens;
+        format!("{}:{tokens}", self.thread.as_deref().unwrap_or_default())
+    }
+}
+
+/// Returns by how much tokens grew; zero where they did not.
+fn difference(now: Usage, before: Usage) -> Usage {
+    Usage {
+        input_tokens: now.input_tokens.saturating_sub(before.input_tokens),
+        output_tokens: now.output_tokens.saturating_sub(before.output_tokens),
+        cache_read_tokens: now.cache_read_tokens.saturating_sub(before.cache_read_tokens),
+        cache_write_tokens: now.cache_write_tokens.saturating_sub(before.cache_write_tokens),
+        cost_usd: None,
     }
 }
 

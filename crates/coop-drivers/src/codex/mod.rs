@@ -15,7 +15,7 @@ mod setup;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use coop_api::{Answer, Ask, Capability, Configure};
+use coop_api::{Answer, Ask, Capability, Configure, Usage};
 use serde_json::{Value, json};
 
 use self::setup::{Begin, Way};
@@ -25,6 +25,7 @@ use crate::driver::{
 use crate::recent::Recent;
 use crate::registry::{Known, Login};
 use crate::rules::Rules;
+use crate::tools::{NamedTool, Tool, Unasked};
 use crate::{AskDraft, Reach, Signal, StartSource, keys};
 
 /// What can be done by its server.
@@ -47,6 +48,19 @@ const BY_SCREEN: [Capability; 2] = [Capability::Permission, Capability::Interrup
 const BEGINS_WITHIN: Duration = Duration::from_secs(60);
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 const REPLIES_WITHIN: Duration = Duration::from_secs(20);
+const TOOLS: &[NamedTool] = &[
+    ("command_execution", &[Tool::Shell]),
+    ("file_change", &[Tool::Edit, Tool::Write]),
+    ("request_permissions", &[Tool::Other]),
+    ("mcp_elicitation", &[Tool::Mcp]),
+    ("mcp__*", &[Tool::Mcp]),
+    ("exec_command", &[Tool::Shell]),
+    ("local_shell", &[Tool::Shell]),
+    ("shell", &[Tool::Shell]),
+    ("apply_patch", &[Tool::Edit, Tool::Write]),
+    ("web_search", &[Tool::WebSearch]),
+    ("image_view", &[Tool::Read]),
+];
 
 pub(crate) const KNOWN: Known = Known {
     name: "codex",
@@ -62,6 +76,14 @@ pub(crate) const KNOWN: Known = Known {
     rules: include_str!("../../rules/codex.toml"),
     reads: |_| Vec::new(),
     new: |rules, launch| Box::new(Codex::new(rules, launch)),
+    tools: &[TOOLS],
+    never_asks: &[
+        Unasked::Flag("--dangerously-bypass-approvals-and-sandbox"),
+        Unasked::Flag("--yolo"),
+        Unasked::Option(&["-a", "--ask-for-approval"], "never"),
+        Unasked::Option(&["-c", "--config"], "approval_policy=never"),
+        Unasked::Setting("/approval_policy", "never"),
+    ],
 };
 
 /// What coop knows of Codex, and what it remembers of one that runs.
@@ -86,8 +108,10 @@ pub(crate) struct Codex {
     model: String,
     /// Whether we hear of what happens in it.
     joined: bool,
-    /// What a turn that was not joined used.
-    early: Vec<Value>,
+    /// Tokens of the conversation that were told of; none until its sum is known.
+    counted_usage: Option<Usage>,
+    /// The sum that was told before it was known what the turn is about.
+    untold_usage: Option<Value>,
     /// Whether we have asked to.
     joining: bool,
     /// Conversations that are not the person's: sub-agents, and those in which titles are made up.
@@ -105,6 +129,8 @@ pub(crate) struct Codex {
     last_before_join: Option<Value>,
     /// Items that were told of, at their beginning and end.
     begun: Recent,
+    /// The last change of files that began, by its item, with its `changes`: what is asked about it does not repeat them.
+    file_change: Option<(String, Value)>,
     ended: Recent,
     /// The dialog on the screen, as last seen.
     on_screen: Option<AskDraft>,
@@ -128,7 +154,8 @@ impl Codex {
             thread: None,
             model: String::new(),
             joined: false,
-            early: Vec::new(),
+            counted_usage: None,
+            untold_usage: None,
             joining: false,
             others: Recent::default(),
             left: HashSet::new(),
@@ -138,6 +165,7 @@ impl Codex {
             asking: HashSet::new(),
             last_before_join: None,
             begun: Recent::default(),
+            file_change: None,
             ended: Recent::default(),
             on_screen: None,
             title_works: false,

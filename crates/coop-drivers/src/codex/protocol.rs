@@ -3,7 +3,7 @@
 //! Every client hears of conversations and their status. What happens in one is told to those who began it, have begun a
 //! turn in it, or have joined it by `thread/resume`, which works once it has a turn.
 
-use coop_api::{AskKind, EvidenceSource, FaultReport, TurnOutcome};
+use coop_api::{AskKind, EvidenceSource, FaultReport, TurnOutcome, Usage};
 use serde_json::{Value, json};
 
 use super::setup::Way;
@@ -20,6 +20,7 @@ const MISSED: &str = "coop-missed";
 const LATEST: &str = "coop-latest";
 const THREAD: &str = "coop-thread";
 const JOIN: &str = "coop-join";
+const JOIN_LATE: &str = "coop-join-late";
 const TURN: &str = "coop-turn";
 pub(super) const STEER: &str = "coop-steer";
 /// What the names of those begin with that change settings; a number follows.
@@ -141,6 +142,12 @@ impl Codex {
                 (self.joining, self.joined) = (false, self.joined || !failed);
                 self.catch_up(&result["thread"])
             }
+            // After this reply the server tells what was used, so what is read next comes after that.
+            JOIN_LATE => {
+                self.joined |= !failed;
+                self.tell(MISSED, "thread/read", &json!({ "threadId": self.thread, "includeTurns": true }));
+                Vec::new()
+            }
             // The first message is not on its way any more, and nothing else would be heard. Of any other the sender is told.
             TURN if failed => {
                 let fault = fault::of_reply(error);
@@ -181,6 +188,10 @@ impl Codex {
             return Vec::new();
         }
         let mut meanings = Vec::new();
+        // The preview is the first message: of a new conversation, the one of the command line.
+        let is_new = matches!(self.begin, Begin::By { method: "thread/start", .. });
+        let is_first = is_new && self.thread.is_none() && self.counted_usage.is_none();
+        let has_turn = thread["preview"].as_str().is_some_and(|preview| !preview.is_empty());
         if self.thread.as_deref() != Some(id) {
             self.left.extend(self.thread.replace(id.to_owned()).filter(|_| self.busy));
             self.left.remove(id);
@@ -188,10 +199,13 @@ impl Codex {
             self.turn_over();
             let transcript = thread["path"].as_str().map(str::to_owned);
             meanings.push(Meaning::Session { id: id.to_owned(), transcript });
+            self.counted_usage = (is_first || !has_turn).then(Usage::default);
+            // What it used before is told to a client that joins.
+            if has_turn && self.runtime == Runtime::Pty {
+                self.join();
+            }
         }
-        // The preview is the first message: of a new conversation, the one of the command line.
-        let is_new = matches!(self.begin, Begin::By { method: "thread/start", .. });
-        if is_new && thread["preview"].as_str().is_some_and(|preview| !preview.is_empty()) {
+        if is_new && has_turn {
             self.prompt = None;
         }
         if let Some(model) = thread["model"].as_str() {
@@ -231,7 +245,9 @@ impl Codex {
         if method.starts_with("turn/") || method.starts_with("item/") {
             self.joined = true;
         }
-        if let Some(turn) = params["turnId"].as_str().filter(|_| self.busy && self.turn.is_none()) {
+        // After a join the sum of an earlier turn is told.
+        let is_of_turn = method != "thread/tokenUsage/updated" && self.busy && self.turn.is_none();
+        if let Some(turn) = params["turnId"].as_str().filter(|_| is_of_turn) {
             self.turn = Some(turn.to_owned());
         }
         match method {
@@ -286,7 +302,7 @@ impl Codex {
     pub(super) fn turn_over(&mut self) {
         (self.turn, self.busy, self.announced) = (None, false, false);
         self.last_before_join = None;
-        self.early.clear();
+        self.untold_usage = None;
         self.asking.clear();
     }
 
@@ -303,7 +319,7 @@ impl Codex {
             Some("idle") if self.prompt.is_some() => Vec::new(),
             // It was over before we had joined.
             Some("idle") if self.busy => {
-                self.tell(MISSED, "thread/read", &json!({ "threadId": self.thread, "includeTurns": true }));
+                self.tell(JOIN_LATE, "thread/resume", &json!({ "threadId": self.thread }));
                 Vec::new()
             }
             Some("idle") => {
@@ -362,19 +378,22 @@ impl Codex {
         // Its end was announced before we joined, or else it is known already.
         let last = self.last_before_join.take().map(|last| self.item_ended(&last));
         let began = self.announce(None);
-        let early = std::mem::take(&mut self.early);
-        let used: Vec<_> = early.iter().flat_map(|params| self.used(params)).collect();
+        let used = self.untold_usage.take().map(|params| self.used(&params));
         self.turn_over();
         let ended = match turn["status"].as_str() {
             Some("failed") => Meaning::Blocked(fault::of_error(&turn["error"])),
             Some("interrupted") => Meaning::Idle(TurnOutcome::Interrupted),
             _ => Meaning::Idle(TurnOutcome::Completed),
         };
-        last.into_iter().flatten().chain(began).chain(used).chain([ended]).collect()
+        last.into_iter().flatten().chain(began).chain(used.into_iter().flatten()).chain([ended]).collect()
     }
 
     fn requested(&mut self, method: &str, id: &Value, params: &Value) -> Vec<Meaning> {
-        let Some(draft) = asks::draft(method, id, params) else {
+        let mut params = params.clone();
+        if let Some((_, changes)) = self.file_change.as_ref().filter(|(item, _)| params["itemId"] == item.as_str()) {
+            params["changes"] = changes.clone();
+        }
+        let Some(draft) = asks::draft(method, id, &params) else {
             // In the terminal the interface answers; over pipes nobody would, and the agent would wait for ever.
             if self.runtime == Runtime::Pipe {
                 let error = json!({ "code": NOT_OURS, "message": "coop cannot do this" });

@@ -332,17 +332,18 @@ fn flatten(value: &Value, path: &str, options: &mut Vec<String>) {
     }
 }
 
-/// Returns what gives it a configuration of its own, by which no dialog comes up.
+/// Returns what gives it a configuration of its own, by which no dialog comes up but the one about trust.
 fn isolation(launch: &Launch) -> (Vec<(String, String)>, Vec<FileToWrite>) {
     let Some(folder) = &launch.isolated else { return (Vec::new(), Vec::new()) };
-    let project = json!(launch.cwd);
-    let content = format!(
+    let mut content = String::from(
         "check_for_update_on_startup = false\n\
          analytics.enabled = false\n\
-         notice.model_migrations = {{ \"gpt-5.5\" = \"gpt-6-sol\" }}\n\
-         tui = {{ screen_reader_detection_done = true, show_tooltips = false }}\n\
-         projects = {{ {project} = {{ trust_level = \"trusted\" }} }}\n"
+         notice.model_migrations = { \"gpt-5.5\" = \"gpt-6-sol\" }\n\
+         tui = { screen_reader_detection_done = true, show_tooltips = false }\n",
     );
+    if launch.trusts_folder {
+        content += &format!("projects = {{ {} = {{ trust_level = \"trusted\" }} }}\n", json!(launch.cwd));
+    }
     let file = FileToWrite { path: format!("{folder}/config.toml"), content, existing: Existing::Replaced };
     (vec![(HOME.to_owned(), folder.clone())], vec![file])
 }
@@ -371,6 +372,16 @@ mod tests {
         assert_eq!(companion.command.join(" "), "codex -c a=1 app-server --listen unix:///run/f/codex-S.sock");
         let instead = companion.ready.expect("a socket").instead;
         assert_eq!(instead.join(" "), "codex --no-daemon -c a=1 -m x fix");
+    }
+
+    #[test]
+    fn a_folder_is_trusted_only_if_that_was_said() {
+        let config = |trusts_folder| {
+            let launch = Launch { isolated: Some("/own".into()), trusts_folder, ..launch("codex", Runtime::Pty) };
+            isolation(&launch).1.remove(0).content
+        };
+        assert!(!config(false).contains("trust"));
+        assert!(config(true).ends_with("projects = { \"/home/dev/p\" = { trust_level = \"trusted\" } }\n"));
     }
 
     #[test]

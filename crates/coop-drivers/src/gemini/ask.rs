@@ -4,14 +4,16 @@
 //! Enter, as own words do; so before each key the screen has to show what it is meant for.
 
 use bytes::Bytes;
-use coop_api::{Answer, Ask, AskKind, AskOption, EvidenceSource, OptionKind, Question, QuestionAnswer, Screen};
+use coop_api::{
+    Answer, Ask, AskKind, AskOption, EvidenceSource, OptionKind, Question, QuestionAnswer, Screen, preview,
+};
 use serde_json::Value;
 
 use super::Gemini;
 use super::input::{AFTER_PASTE, LEFT_WITHIN, short_form};
 use crate::driver::{Expected, OnScreen, Refusal, Retry, Step};
 use crate::keys::{self, ENTER, ESCAPE, TAKEN_WITHIN, is_blank, numbered, of_kind, paste, plain, shown};
-use crate::questions::{given, pick, question};
+use crate::questions::{about_questions, given, pick, question};
 use crate::rules::{Dialog, Hint, Rules, rows};
 use crate::{AskDraft, Meaning, Signal};
 
@@ -23,8 +25,6 @@ const SEEN: usize = 40;
 /// What stands below the options if several can be chosen.
 const ALL: &str = "All of the above";
 const DOWN: &[u8] = b"\x1b[B";
-/// How long a preview is, in characters.
-const PREVIEW: usize = 200;
 
 /// What a hook told that it will ask.
 #[derive(Clone, Debug)]
@@ -39,15 +39,12 @@ pub(super) struct Notified {
 
 impl Notified {
     pub(super) fn new(tool: &str, input: &Value, details: &Value) -> Self {
-        let first = |keys: &[&str]| {
-            let text = keys.iter().find_map(|key| details[*key].as_str())?;
-            Some(text.trim().lines().next().unwrap_or_default().chars().take(PREVIEW).collect::<String>())
-        };
+        let first = |keys: &[&str]| keys.iter().find_map(|key| details[*key].as_str());
         Self {
             tool: tool.to_owned(),
             input: input.clone(),
-            preview: first(&["command", "filePath", "prompt", "toolName"]),
-            shown: first(&["command", "fileName", "prompt", "toolName"]),
+            preview: first(&["command", "filePath", "prompt", "toolName"]).map(|text| preview(text, input)),
+            shown: first(&["command", "fileName", "prompt", "toolName"]).map(str::to_owned),
             detail: format!("Notification ToolPermission {}", details["type"].as_str().unwrap_or_default()),
         }
     }
@@ -80,6 +77,7 @@ impl Gemini {
             None => (EvidenceSource::Screen, format!("a dialog: {}", seen.preview), seen),
         };
         self.asked = Some(draft.clone());
+        self.has_gone_on = false;
         signals.push(Signal::new(source, detail, Meaning::Ask(Box::new(draft))));
         signals
     }
@@ -91,7 +89,7 @@ fn merged(seen: AskDraft, notified: Notified) -> AskDraft {
         AskKind::Question => asked.filter_map(question).collect(),
         AskKind::Permission | AskKind::Plan | AskKind::Setup => Vec::new(),
     };
-    let first = questions.first().map(|question| question.question.clone());
+    let first = (!questions.is_empty()).then(|| about_questions(&notified.input));
     AskDraft {
         preview: first.or(notified.preview).unwrap_or(seen.preview),
         tool: Some(notified.tool),

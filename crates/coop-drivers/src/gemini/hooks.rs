@@ -35,7 +35,7 @@ impl Gemini {
                 vec![signal(Meaning::TurnBegan { prompt: Some(prompt.to_owned()) })]
             }
             "BeforeTool" => {
-                self.worked_at = Some(at);
+                self.worked_at.get_or_insert(at);
                 let requested = self.calls.requested(payload);
                 vec![signal(requested), working(tool.filter(|tool| !ASKING.contains(tool)))]
             }
@@ -45,7 +45,7 @@ impl Gemini {
                 Vec::new()
             }
             "AfterTool" => {
-                self.worked_at = Some(at);
+                self.worked_at.get_or_insert(at);
                 let about = Some((tool.unwrap_or_default().to_owned(), payload["tool_input"].clone()));
                 let is_asked = self.asked.as_ref().is_some_and(|ask| {
                     about.as_ref().is_some_and(|(tool, input)| {

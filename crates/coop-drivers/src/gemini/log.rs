@@ -80,7 +80,7 @@ impl Gemini {
                 signals
             }
             "gemini" => {
-                self.worked_at = Some(written);
+                self.worked_at.get_or_insert(written);
                 Vec::new()
             }
             "info" if text == CANCELLED && (self.busy || self.asked.is_some() || is_late) => {
@@ -110,6 +110,7 @@ impl Gemini {
         };
         let id = line["id"].as_str()?.to_owned();
         let is_new = !text.is_empty() && self.told.insert(&id);
+        self.has_gone_on |= is_new && role == Role::Assistant;
         is_new.then(|| Meaning::Said(Message { role, text: text.to_owned(), id: Some(id), subagent: None }))
     }
 }

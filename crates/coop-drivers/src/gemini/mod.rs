@@ -22,6 +22,7 @@ use crate::driver::{
 use crate::recent::Recent;
 use crate::registry::{Known, Login};
 use crate::rules::{Dialog, Hint, Rules, TitleSays, rows, shows_rows};
+use crate::tools::{NamedTool, Tool, Unasked};
 use crate::{AskDraft, Meaning, Reach, Signal, StartSource, acp, keys};
 
 /// What can be done with it; the first two only by hooks.
@@ -36,6 +37,23 @@ const CAPABILITIES: [Capability; 10] = [
     Capability::Usage,
     Capability::Transcript,
     Capability::Resume,
+];
+const TOOLS: &[NamedTool] = &[
+    ("run_shell_command", &[Tool::Shell]),
+    ("read_file", &[Tool::Read]),
+    ("read_many_files", &[Tool::Read]),
+    ("write_file", &[Tool::Write]),
+    ("replace", &[Tool::Edit]),
+    ("glob", &[Tool::Glob]),
+    ("grep_search", &[Tool::Grep]),
+    ("search_file_content", &[Tool::Grep]),
+    ("list_directory", &[Tool::Glob]),
+    ("web_fetch", &[Tool::Fetch]),
+    ("google_web_search", &[Tool::WebSearch]),
+    ("write_todos", &[Tool::Note]),
+    ("save_memory", &[Tool::Other]),
+    ("activate_skill", &[Tool::Other]),
+    ("mcp_*", &[Tool::Mcp]),
 ];
 
 pub(crate) const KNOWN: Known = Known {
@@ -56,6 +74,8 @@ pub(crate) const KNOWN: Known = Known {
         // There it speaks the Agent Client Protocol.
         Runtime::Pipe => acp::driver(launch, &["--acp"]),
     },
+    tools: &[TOOLS, acp::TOOLS],
+    never_asks: &[Unasked::Flag("--yolo"), Unasked::Flag("-y"), Unasked::Option(&["--approval-mode"], "yolo")],
 };
 
 /// What coop knows of Gemini CLI, and what it remembers of one that runs.
@@ -82,7 +102,7 @@ pub(crate) struct Gemini {
     /// Whether its titles say anything; they can be switched off.
     titled: bool,
     title: Option<TitleSays>,
-    /// When the title was seen last to say that it is ready.
+    /// When the title last came to say that it is ready. On a busy machine it stays as it was long after a turn began.
     ready_at: u64,
     /// Whether a turn is under way.
     busy: bool,
@@ -100,6 +120,8 @@ pub(crate) struct Gemini {
     notified: Option<Notified>,
     /// What it asks, and whether a hook has told of it.
     asked: Option<AskDraft>,
+    /// Whether the agent has said something since it asked.
+    has_gone_on: bool,
     /// A dialog on the screen that belongs to a turn of which the log has not told yet.
     early: Option<Dialog>,
     /// The set-up dialog on the screen.
@@ -122,7 +144,8 @@ impl Gemini {
             rules,
             expects_hooks,
             takes_settings: setup::takes_settings(launch),
-            waits_for_hook: expects_hooks && launch.isolated.is_some(),
+            // In a folder that is not trusted it runs no hooks.
+            waits_for_hook: expects_hooks && launch.isolated.is_some() && launch.trusts_folder,
             resumes: setup::resumes(launch),
             has_prompt: setup::has_prompt(launch),
             hooked: false,
@@ -141,6 +164,7 @@ impl Gemini {
             unanswered: false,
             notified: None,
             asked: None,
+            has_gone_on: false,
             early: None,
             set_up: None,
             calls: Calls::default(),
@@ -157,7 +181,10 @@ impl Gemini {
         self.has_prompt = false;
         self.settled_at = at;
         (self.answered, self.unanswered) = (false, false);
-        self.worked_at = self.worked_at.filter(|worked| *worked >= at);
+        let has_title_of_turn =
+            self.ready_at >= at || self.title.as_ref().is_some_and(|title| *title != TitleSays::Idle);
+        let worked_at = self.worked_at.filter(|worked| *worked >= at);
+        self.worked_at = worked_at.or(has_title_of_turn.then_some(at));
         self.notified = None;
         self.asked = None;
         prompt.clone_into(&mut self.last_prompt);
@@ -184,16 +211,19 @@ impl Gemini {
                 self.worked_at = Some(at);
                 Vec::new()
             }
-            Some(TitleSays::Idle) | None => Vec::new(),
+            Some(TitleSays::Idle) => {
+                self.ready_at = at;
+                Vec::new()
+            }
+            None => Vec::new(),
         }
     }
 
-    fn observe_screen(&mut self, screen: &Screen, at: u64) -> Vec<Signal> {
+    fn observe_screen(&mut self, screen: &Screen) -> Vec<Signal> {
         let lines = rows(screen);
         self.ready = screen.modes.bracketed_paste && input::input(&lines).is_some();
         let mut signals = self.observe_dialog(&lines);
         if self.title == Some(TitleSays::Idle) {
-            self.ready_at = at;
             signals.extend(self.settle());
         }
         if !self.titled && self.asked.is_none() && self.set_up.is_none() {
@@ -244,9 +274,11 @@ impl Gemini {
         let idle = |outcome| Signal::new(EvidenceSource::Title, detail, Meaning::Idle(outcome));
         let mut signals = self.ask_over(EvidenceSource::Title, detail);
         if !signals.is_empty() {
-            // A request whose dialog is declined is cancelled.
+            // A request whose dialog is declined is cancelled; after another answer the agent goes on, and may be done
+            // before its title says so.
+            let outcome = if self.has_gone_on { TurnOutcome::Completed } else { TurnOutcome::Interrupted };
             self.end_turn();
-            signals.push(idle(TurnOutcome::Interrupted));
+            signals.push(idle(outcome));
         } else if self.busy && self.worked_at.is_some_and(|at| at <= self.ready_at) {
             self.end_turn();
             self.unanswered = self.logged && !self.answered;
@@ -292,7 +324,7 @@ impl Driver for Gemini {
             Observation::Hook { event, payload } => self.observe_hook(event, payload, at),
             Observation::LogLine { line, past } => self.observe_log(line, *past, at),
             Observation::Title(title) => self.observe_title(title, at),
-            Observation::Screen(screen) => self.observe_screen(screen, at),
+            Observation::Screen(screen) => self.observe_screen(screen),
             Observation::StatusFile(_)
             | Observation::Control(_)
             | Observation::Reply { .. }

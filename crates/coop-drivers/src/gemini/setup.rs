@@ -70,9 +70,11 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
     match (&launch.isolated, hooks_by_defaults(launch)) {
         (Some(home), _) => {
             env.push((HOME.to_owned(), home.clone()));
-            let trusted = json!({ launch.cwd.clone(): "TRUST_FOLDER" });
             files.push(file(format!("{home}/.gemini/settings.json"), &own_settings(launch), Existing::Replaced));
-            files.push(file(format!("{home}/.gemini/trustedFolders.json"), &trusted, Existing::Merged));
+            if launch.trusts_folder {
+                let trusted = json!({ launch.cwd.clone(): "TRUST_FOLDER" });
+                files.push(file(format!("{home}/.gemini/trustedFolders.json"), &trusted, Existing::Merged));
+            }
         }
         (None, _) if launch.settings.is_some() => {
             return Err(SetupError("gemini takes settings of coop's only with --isolate".to_owned()));
@@ -336,11 +338,14 @@ mod tests {
     }
 
     #[test]
-    fn a_home_of_our_own_needs_no_dialogs() {
+    fn a_home_of_our_own_that_trusts_the_folder_needs_no_dialogs() {
         let mut launch = launch(&["gemini"]);
         launch.settings = Some(json!({ "hooksConfig": { "enabled": false } }));
         assert!(setup(&launch).is_err());
         launch.isolated = Some("/state".into());
+        // Whether the folder is trusted is the person's to say.
+        assert_eq!(setup(&launch).expect("a set-up").files.len(), 1);
+        launch.trusts_folder = true;
         let made = setup(&launch).expect("a set-up");
         assert_eq!(made.env, [(HOME.to_owned(), "/state".to_owned())]);
         assert_eq!(made.files[1].content, r#"{"/home/dev/My.Project_":"TRUST_FOLDER"}"#);

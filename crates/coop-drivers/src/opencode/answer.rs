@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind, Question};
+use coop_api::{Answer, Ask, AskKind, AskOption, OptionKind, Question, preview};
 use serde_json::{Value, json};
 
 use super::OpenCode;
@@ -11,8 +11,6 @@ use super::events::Asking;
 use crate::driver::{Expected, Refusal, Step};
 use crate::{AskDraft, Reach, questions};
 
-/// How long a preview is, in characters.
-const PREVIEW: usize = 200;
 /// How long it may take to show that it took an answer.
 const TAKEN_WITHIN: Duration = Duration::from_secs(20);
 /// What a denial says if nobody gives a reason. Without any it would end the turn.
@@ -53,7 +51,7 @@ pub(super) fn draft(asking: Asking, request: &str, about: &Value) -> AskDraft {
     AskDraft {
         kind,
         tool: Some(tool.to_owned()),
-        preview: preview(tool, &input),
+        preview: preview_of(tool, &input),
         input: Some(input),
         questions,
         options,
@@ -91,13 +89,17 @@ fn question(value: &Value) -> Option<Question> {
     Some(Question { multi_select, ..questions::question(value)? })
 }
 
-fn preview(tool: &str, input: &Value) -> String {
+fn preview_of(tool: &str, input: &Value) -> String {
+    if input["questions"].is_array() {
+        return questions::about_questions(input);
+    }
     let telling = ["command", "filepath", "filePath", "url", "query", "pattern", "description"];
-    let text = input["questions"][0]["question"].as_str();
-    let text = text.or_else(|| telling.iter().find_map(|key| input[*key].as_str()));
+    let text = telling.iter().find_map(|key| input[*key].as_str());
     let text = text.or_else(|| input["patterns"][0].as_str().or_else(|| input["patterns"].as_str()));
-    let text = text.map_or_else(|| format!("{tool} {input}"), str::to_owned);
-    text.trim().lines().next().unwrap_or_default().chars().take(PREVIEW).collect()
+    match text {
+        Some(text) => preview(text, input),
+        None => preview(&format!("{tool} {input}"), &Value::Null),
+    }
 }
 
 impl OpenCode {

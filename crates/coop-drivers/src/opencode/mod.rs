@@ -29,6 +29,7 @@ use crate::driver::{
 use crate::recent::Recent;
 use crate::registry::{Known, Login};
 use crate::rules::{Rules, rows};
+use crate::tools::{NamedTool, Tool, Unasked};
 use crate::{Meaning, Reach, Signal, StartSource};
 
 const CAPABILITIES: [Capability; 7] = [
@@ -39,6 +40,27 @@ const CAPABILITIES: [Capability; 7] = [
     Capability::Usage,
     Capability::Cost,
     Capability::Resume,
+];
+const TOOLS: &[NamedTool] = &[
+    ("bash", &[Tool::Shell]),
+    ("read", &[Tool::Read]),
+    ("edit", &[Tool::Edit, Tool::Write]),
+    ("write", &[Tool::Write]),
+    ("patch", &[Tool::Edit, Tool::Write]),
+    ("apply_patch", &[Tool::Edit, Tool::Write]),
+    ("glob", &[Tool::Glob]),
+    ("grep", &[Tool::Grep]),
+    ("list", &[Tool::Glob]),
+    ("webfetch", &[Tool::Fetch]),
+    ("websearch", &[Tool::WebSearch]),
+    ("codesearch", &[Tool::WebSearch]),
+    ("task", &[Tool::Task]),
+    ("todoread", &[Tool::Note]),
+    ("todowrite", &[Tool::Note]),
+    ("skill", &[Tool::Other]),
+    ("lsp", &[Tool::Other]),
+    ("external_directory", &[Tool::Other]),
+    ("doom_loop", &[Tool::Other]),
 ];
 
 pub(crate) const KNOWN: Known = Known {
@@ -55,6 +77,13 @@ pub(crate) const KNOWN: Known = Known {
     rules: include_str!("../../rules/opencode.toml"),
     reads: |_| Vec::new(),
     new: |rules, launch| Box::new(OpenCode::new(rules, launch)),
+    tools: &[TOOLS],
+    never_asks: &[
+        Unasked::Flag("--auto"),
+        Unasked::Flag("--dangerously-skip-permissions"),
+        Unasked::Setting("/permission", "allow"),
+        Unasked::Without("/permission"),
+    ],
 };
 
 /// What its terminal interface shows as long as it shows no conversation.

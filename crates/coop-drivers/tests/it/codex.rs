@@ -425,8 +425,10 @@ fn a_turn_that_was_over_before_coop_had_joined_is_read() {
     status(&mut mimic, "T", "idle");
     assert_eq!(
         (said(&mut mimic), mimic.describe().as_str()),
-        (vec!["thread/resume".into(), "thread/read".into()], "working")
+        (vec!["thread/resume".into(), "thread/resume".into()], "working")
     );
+    mimic.see(&Seen::Control(json!({ "id": "coop-join-late", "result": {} })), 0);
+    assert_eq!(said(&mut mimic), ["thread/read"]);
     let items = json!([
         { "type": "userMessage", "id": "1", "content": [{ "type": "text", "text": "x" }] },
         { "type": "agentMessage", "id": "2", "text": "hello" },
@@ -475,6 +477,54 @@ fn a_turn_is_joined_as_soon_as_that_is_possible() {
     assert!(!told.iter().any(|signal| matches!(signal.meaning, Meaning::Said(ref said) if said.text == "tick")));
     mimic.see(&Seen::Screen(vec![]), 0);
     assert_eq!((said(&mut mimic), mimic.describe().as_str()), (Vec::new(), "working"));
+}
+
+fn usage_update(turn: &str, total: u64, last: u64) -> Seen {
+    let tokens = |count: u64| json!({ "inputTokens": count, "outputTokens": 0 });
+    let usage = json!({ "total": tokens(total), "last": tokens(last) });
+    let params = json!({ "threadId": "T", "turnId": turn, "tokenUsage": usage });
+    Seen::Control(json!({ "method": "thread/tokenUsage/updated", "params": params }))
+}
+
+fn counted(signals: &[Signal]) -> Vec<u64> {
+    let used = signals.iter().filter_map(|signal| match &signal.meaning {
+        Meaning::Used { usage, .. } => Some(usage.input_tokens),
+        _ => None,
+    });
+    used.collect()
+}
+
+/// On a busy machine coop joined a turn after its requests to the model, and never counted them.
+#[test]
+fn usage_before_a_join_is_counted_by_the_growth_of_the_sum() {
+    let mut mimic = in_turn();
+    let item = json!({ "type": "userMessage", "id": "1", "content": [{ "type": "text", "text": "x" }] });
+    let params = json!({ "threadId": "T", "turnId": "U", "item": item });
+    mimic.see(&Seen::Control(json!({ "method": "item/completed", "params": params })), 0);
+    assert_eq!(counted(&mimic.see(&usage_update("U", 50, 20), 0)), [30, 20]);
+    assert_eq!(counted(&mimic.see(&usage_update("U", 50, 20), 0)), [0; 0], "the same sum again");
+    assert_eq!(counted(&mimic.see(&usage_update("U", 60, 10), 0)), [10]);
+}
+
+#[test]
+fn usage_of_a_resumed_conversation_is_counted_as_used_before() {
+    let mut mimic = mimic(Runtime::Pty, "codex resume T");
+    mimic.see(&Seen::Link(true), 0);
+    mimic.see(&Seen::Control(json!({ "id": "coop-hello", "result": {} })), 0);
+    let thread = json!({ "id": "T", "preview": "hello", "status": { "type": "idle" } });
+    mimic.see(&Seen::Control(json!({ "method": "thread/started", "params": { "thread": thread } })), 0);
+    let requests = said(&mut mimic);
+    assert_eq!(requests.last().map(String::as_str), Some("thread/resume"), "{requests:?}");
+    let earlier = mimic.see(&usage_update("old", 50, 20), 0);
+    let is_before =
+        |signal: &Signal| matches!(&signal.meaning, Meaning::UsedBefore { usage, .. } if usage.input_tokens == 50);
+    assert!(earlier.iter().any(is_before), "{earlier:?}");
+    let began = json!({ "method": "turn/started", "params": { "threadId": "T", "turn": { "id": "U" } } });
+    mimic.see(&Seen::Control(began), 0);
+    let item = json!({ "type": "userMessage", "id": "1", "content": [{ "type": "text", "text": "x" }] });
+    let params = json!({ "threadId": "T", "turnId": "U", "item": item });
+    mimic.see(&Seen::Control(json!({ "method": "item/completed", "params": params })), 0);
+    assert_eq!(counted(&mimic.see(&usage_update("U", 57, 7), 0)), [7]);
 }
 
 /// On a busy machine the agent's last message was complete when coop joined the turn, and was never told.

@@ -50,6 +50,7 @@ fn mimic(isolated: bool) -> Mimic {
         command: vec!["gemini".into()],
         session_id: SESSION.into(),
         isolated: isolated.then(|| "/home/dev".to_owned()),
+        trusts_folder: isolated,
         ..Launch::default()
     };
     Mimic::of((gemini().new)(RULES.clone(), &launch))
@@ -214,15 +215,50 @@ proptest! {
     }
 }
 
+fn log_line(kind: &str, text: &str, second: u32) -> Seen {
+    let content = if kind == "user" { json!([{ "text": text }]) } else { json!(text) };
+    let timestamp = format!("1970-01-01T00:00:{second:02}Z");
+    Seen::Log(json!({ "id": format!("{kind}{text}"), "type": kind, "content": content, "timestamp": timestamp }))
+}
+
+/// On a busy machine the title said "ready" until after the agent's first words, and coop told that it was idle.
+#[test]
+fn a_turn_is_not_over_while_the_title_is_that_of_the_turn_before() {
+    let mut mimic = mimic(false);
+    mimic.see(&Seen::Log(json!({ "sessionId": SESSION })), 500);
+    mimic.see(&Seen::Title("◇  Ready (x)".into()), 1_000);
+    mimic.see(&Seen::Screen(rows(INPUT)), 1_000);
+    assert_eq!(mimic.describe(), "idle");
+    mimic.see(&log_line("user", "go", 5), 5_000);
+    mimic.see(&Seen::Screen(rows(INPUT)), 7_000);
+    mimic.see(&log_line("gemini", "I will.", 6), 8_000);
+    mimic.see(&Seen::Screen(rows(INPUT)), 9_000);
+    assert_eq!(mimic.describe(), "working");
+    mimic.see(&Seen::Title("✦  Working… (x)".into()), 9_500);
+    mimic.see(&Seen::Title("◇  Ready (x)".into()), 10_000);
+    mimic.see(&Seen::Screen(rows(INPUT)), 10_000);
+    assert_eq!(mimic.describe(), "idle");
+}
+
+/// On a busy machine the titles of a turn were seen before the log told of the turn.
+#[test]
+fn a_turn_is_over_by_a_title_that_was_seen_before_the_log() {
+    let mut mimic = mimic(false);
+    mimic.see(&Seen::Log(json!({ "sessionId": SESSION })), 500);
+    mimic.see(&Seen::Title("◇  Ready (x)".into()), 1_000);
+    mimic.see(&Seen::Screen(rows(INPUT)), 1_000);
+    mimic.see(&Seen::Title("✦  Working… (x)".into()), 4_900);
+    mimic.see(&Seen::Title("◇  Ready (x)".into()), 6_000);
+    mimic.see(&Seen::Screen(rows(INPUT)), 6_000);
+    mimic.see(&log_line("user", "go", 5), 6_500);
+    mimic.see(&log_line("gemini", "Done.", 7), 7_000);
+    assert_eq!(mimic.describe(), "idle");
+}
+
 /// On a busy machine the title says that it is ready before the log says that the request failed.
 #[test]
 fn a_turn_is_not_over_before_the_log_has_told_how_it_went() {
-    let line = |kind: &str, text: &str| {
-        let content = if kind == "user" { json!([{ "text": text }]) } else { json!(text) };
-        Seen::Log(
-            json!({ "id": format!("{kind}{text}"), "type": kind, "content": content, "timestamp": "1970-01-01T00:00:10Z" }),
-        )
-    };
+    let line = |kind: &str, text: &str| log_line(kind, text, 10);
     let asked = || {
         let mut mimic = mimic(true);
         mimic.see(

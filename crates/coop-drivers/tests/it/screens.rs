@@ -41,6 +41,7 @@ pub(crate) fn of_lines(lines: Vec<Line>, modes: Modes) -> Screen {
         },
         modes,
         title: "".into(),
+        title_count: 0,
         cwd: None,
         scrollback: 0,
         plain: Memo::default(),
