@@ -18,18 +18,39 @@ use crate::wire::{AgentBody, LockedBody};
 /// What a server needs to know beside its agents.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// The token every request must carry, if there is one.
+    /// The token, if there is one.
     pub token: Option<Token>,
+    /// Which requests must carry it.
+    pub token_use: TokenUse,
     /// Names by which the server may be addressed, beside IP addresses and `localhost`.
     pub hosts: Vec<String>,
     /// Who steers the agent, if it is nobody who asks here: then these may look.
     pub steered_by: Option<&'static str>,
+    /// Whether a daemon has started this process, a sidecar. It takes no orders from what that daemon runs beside it.
+    pub parent_is_daemon: bool,
     /// Where the agent works, if what has changed there is to be shown.
     pub folder: Option<PathBuf>,
     /// The recording of the agent's terminal, if one is made.
     pub recording: Option<Recorded>,
     /// Browsers that have brought the token.
     pub sessions: Sessions,
+}
+
+/// Which requests must carry the token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TokenUse {
+    /// Every request.
+    #[default]
+    Always,
+    /// Requests that do not come from a process of this user that coop can see.
+    OtherUsers,
+}
+
+impl Config {
+    /// Tells whether no request does without the token.
+    pub(crate) fn needs_token(&self) -> bool {
+        self.token.is_some() && self.token_use == TokenUse::Always
+    }
 }
 
 /// Asks and takes the reply apart; one of another kind is the agent's fault, not the caller's.

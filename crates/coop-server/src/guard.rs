@@ -7,23 +7,26 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, Uri, header};
+use axum::http::{Extensions, HeaderMap, Method, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use coop_api::{Agents, Error, ErrorCode, Token};
 
 use crate::app::{App, Config};
 use crate::error::{Failure, status};
-use crate::page::{LOGIN_PATH, Visitor, is_file};
+use crate::page::{LOGIN_PATH, LOGOUT_PATH, Visitor, is_file};
 use crate::peer::Peer;
 
-/// The WebSocket's path: its clients may bring the token in their first message.
+/// The WebSocket's path.
 pub(crate) const WS_PATH: &str = "/ws";
 
 /// Where the agent's hooks report; they carry a token of their own.
 pub(crate) const HOOKS_PATH: &str = "/api/v1/hooks/";
 /// The header with the hooks' token.
 const HOOK_TOKEN: &str = "x-coop-hook-token";
+
+pub(crate) const WRONG_TOKEN: &str =
+    "the token is wrong; it is the one coop was started with (--auth-token or COOP_AUTH_TOKEN)";
 
 /// What only looks, beside HTTP's own GET. Everything else that is served over gRPC steers.
 const LOOKING: [&str; 16] = [
@@ -46,43 +49,62 @@ const LOOKING: [&str; 16] = [
 ];
 
 pub(crate) async fn guard<A: Agents>(State(app): State<Arc<App<A>>>, request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<Arc<Peer>>().cloned();
-    match check(peer.as_deref(), request.method(), request.uri(), request.headers(), &app.config).await {
+    let visitor = Visitor { method: request.method(), uri: request.uri(), headers: request.headers() };
+    let path = visitor.uri.path();
+    let entry = match path {
+        WS_PATH | LOGIN_PATH => Entry::Open,
+        path if is_file(visitor.method, path) => Entry::Open,
+        path if path.starts_with(HOOKS_PATH) => Entry::Hook,
+        _ => Entry::Token,
+    };
+    match admit(request.extensions(), &visitor, &app.config, entry, only_looks(visitor.method, path)).await {
         Ok(()) => next.run(request).await,
         Err(error) if is_grpc(request.headers()) => status(error).into_http(),
         Err(error) => Failure(error).into_response(),
     }
 }
 
-async fn check(
-    peer: Option<&Peer>,
-    method: &Method,
-    uri: &Uri,
-    headers: &HeaderMap,
-    config: &Config,
-) -> Result<(), Error> {
-    // Unix sockets are out of browsers' reach.
-    if !peer.is_some_and(Peer::is_unix) {
-        check_source(uri, headers, config)?;
-    }
-    match uri.path() {
-        WS_PATH => {}
-        // Whoever logs in has no cookie yet.
-        LOGIN_PATH => {}
-        path if is_file(method, path) => return Ok(()),
-        path if path.starts_with(HOOKS_PATH) => drop(hook_token(headers)?),
-        _ => check_token(&Visitor { method, uri, headers }, config)?,
-    }
-    match peer {
-        _ if only_looks(method, uri.path()) => Ok(()),
-        Some(peer) => peer.check_may_steer(config).await,
-        None => Err(Error::internal("nobody has said whose connection this is")),
-    }
+/// What a request has to bring where there is a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// The token.
+    Token,
+    /// Nothing yet: the page's files, the login, a WebSocket whose first message may be the token, a route with tokens of its
+    /// own.
+    Open,
+    /// The hooks' token.
+    Hook,
 }
 
-/// Tells whether a request can change nothing. The WebSocket checks each message, and hooks only report.
+/// Lets a request in, or says why not. Every server's guard asks here.
+pub(crate) async fn admit(
+    extensions: &Extensions,
+    visitor: &Visitor<'_>,
+    config: &Config,
+    entry: Entry,
+    looks: bool,
+) -> Result<(), Error> {
+    let peer = extensions.get::<Arc<Peer>>().ok_or_else(|| Error::internal("a connection came without its peer"))?;
+    // Unix sockets are out of browsers' reach.
+    if !peer.is_unix() {
+        check_source(visitor.uri, visitor.headers, config)?;
+    }
+    let has_token = match entry {
+        Entry::Token => has_token(visitor, config)?,
+        Entry::Hook => hook_token(visitor.headers).map(|_| false)?,
+        Entry::Open => false,
+    };
+    let is_open = entry != Entry::Token && config.token.is_some();
+    if !has_token && !is_open {
+        peer.check_may_look(config).await?;
+    }
+    if looks { Ok(()) } else { peer.check_may_steer(config, has_token).await }
+}
+
+/// Tells whether a request can change nothing. The WebSocket checks each message, hooks only report, and a login is worth
+/// what the token is.
 fn only_looks(method: &Method, path: &str) -> bool {
-    if path == WS_PATH || path.starts_with(HOOKS_PATH) {
+    if [WS_PATH, LOGIN_PATH, LOGOUT_PATH].contains(&path) || path.starts_with(HOOKS_PATH) {
         return true;
     }
     if path.starts_with("/api/v1/") {
@@ -96,22 +118,14 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// Checks the token in the header or the query, or the cookie that it was given for; passes if none is asked for.
-pub(crate) fn check_token(visitor: &Visitor<'_>, config: &Config) -> Result<(), Error> {
-    let Some(token) = &config.token else { return Ok(()) };
-    let given = given_token(visitor.uri, visitor.headers);
-    let is_let_in = match &given {
-        Some(given) => token.matches(given),
-        None => visitor.is_logged_in(config),
-    };
-    if is_let_in {
-        return Ok(());
+/// Tells whether a request carries the token in the header or the query, or the cookie that the token was given for.
+pub(crate) fn has_token(visitor: &Visitor<'_>, config: &Config) -> Result<bool, Error> {
+    let Some(token) = &config.token else { return Ok(false) };
+    match given_token(visitor.uri, visitor.headers) {
+        Some(given) if token.matches(&given) => Ok(true),
+        Some(_) => Err(Error::new(ErrorCode::Unauthorized, WRONG_TOKEN)),
+        None => Ok(visitor.is_logged_in(config)),
     }
-    let message = match given {
-        Some(_) => "the token is wrong; it is the one coop was started with (--auth-token or COOP_AUTH_TOKEN)",
-        None => "a token is needed; send it as `Authorization: Bearer TOKEN`",
-    };
-    Err(Error::new(ErrorCode::Unauthorized, message))
 }
 
 /// Returns the token that a hook brings; the agent knows whether it is the right one. The API's token does not do:
@@ -159,6 +173,13 @@ pub(crate) fn check_source(uri: &Uri, headers: &HeaderMap, config: &Config) -> R
     let host = host.unwrap_or_default();
     if !host_is_allowed(host, config) {
         let message = format!("{host:?} is not a name of this server; add it with --allow-host, or use its address");
+        return Err(Error::new(ErrorCode::Forbidden, message));
+    }
+    // Without a token nothing but the browser's word keeps a page of another site from asking, also for an image.
+    let is_cross_site = headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
+    if config.token.is_none() && is_cross_site && !is_file(&Method::GET, uri.path()) {
+        let message =
+            "requests from pages of other sites are refused; open coop's own page, or start coop with a token";
         return Err(Error::new(ErrorCode::Forbidden, message));
     }
     match headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or_default()) {
@@ -231,6 +252,22 @@ mod tests {
     }
 
     #[test]
+    fn pages_of_other_sites_may_only_open_our_page_while_there_is_no_token() {
+        let asked = |path: &'static str, site: &str, token: Option<&str>| {
+            let token = token.map(|token| Token::new(token).expect("a token"));
+            let mut headers = headers(&[(header::HOST, "localhost:8080")]);
+            headers.insert("sec-fetch-site", site.parse().expect("a header value"));
+            check_source(&Uri::from_static(path), &headers, &Config { token, ..Config::default() }).is_ok()
+        };
+        for path in ["/api/v1/screen", "/api/v1/workspaces/p/w?refresh=true", "/mcp", "/ws"] {
+            assert!(!asked(path, "cross-site", None), "{path}");
+            assert!(asked(path, "same-origin", None) && asked(path, "none", None), "{path}");
+            assert!(asked(path, "cross-site", Some("secret")), "{path}: the token is asked for");
+        }
+        assert!(asked("/", "cross-site", None) && asked("/assets/a.js", "cross-site", None));
+    }
+
+    #[test]
     fn everything_that_can_change_something_is_known_to() {
         let mut steering: Vec<String> = Vec::new();
         for route in crate::ROUTES {
@@ -262,8 +299,6 @@ mod tests {
         POST /api/v1/agent/interrupt
         POST /api/v1/agent/configure
         POST /api/v1/stop/resolve
-        POST /api/v1/login
-        POST /api/v1/logout
         /coop.v1.Coop/SendInput
         /coop.v1.Coop/SendKeys
         /coop.v1.Coop/Lock
@@ -287,7 +322,7 @@ mod tests {
         let config = Config { token: Some(Token::new("s3cret!+").expect("a token")), ..Config::default() };
         let check = |uri: &'static str, pairs: &[(header::HeaderName, &str)]| {
             let (uri, headers) = (Uri::from_static(uri), headers(pairs));
-            check_token(&Visitor { method: &Method::GET, uri: &uri, headers: &headers }, &config).is_ok()
+            matches!(has_token(&Visitor { method: &Method::GET, uri: &uri, headers: &headers }, &config), Ok(true))
         };
         assert!(check("/x", &[(header::AUTHORIZATION, "Bearer s3cret!+")]));
         assert!(check("/x", &[(header::AUTHORIZATION, "bearer s3cret!+")]));

@@ -11,11 +11,12 @@ use coop_api::{Error, Token};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::ancestry::Ancestry;
 use crate::body::{Body, MAX_BODY};
 use crate::error::Failure;
 use crate::guard::hook_token;
 use crate::http::not_found;
-use crate::kin::Keepers;
+use crate::intake::bounded;
 use crate::serve::{Connections, Listener};
 
 /// Who hooks report to.
@@ -34,7 +35,7 @@ impl HookServer {
     /// Begins to serve on a listener, in the background.
     pub fn start(listener: Listener, hooks: impl Hooks) -> Self {
         let shutdown = CancellationToken::new();
-        let connections = Connections::new(shutdown.clone(), Keepers::own());
+        let connections = Connections::new(shutdown.clone(), Ancestry::of_this_process());
         connections.accept(listener, router(hooks));
         Self { connections, shutdown }
     }
@@ -48,7 +49,7 @@ impl HookServer {
 
 fn router(hooks: impl Hooks) -> Router {
     let router = Router::new().route("/api/v1/hooks/{event}", post(hook)).fallback(not_found);
-    router.layer(DefaultBodyLimit::max(MAX_BODY)).with_state(Arc::new(hooks))
+    bounded(router.layer(DefaultBodyLimit::max(MAX_BODY)).with_state(Arc::new(hooks)))
 }
 
 async fn hook<H: Hooks>(

@@ -3,6 +3,7 @@
 //! Every transport is a codec: it turns a message into a [`coop_api::Request`], and a reply, an event or output into a
 //! message. [`routes`] lists what is served; OpenAPI and the tests are made from that table.
 
+mod ancestry;
 mod app;
 mod body;
 mod error;
@@ -12,7 +13,7 @@ mod grpc;
 mod guard;
 pub mod hooks;
 mod http;
-mod kin;
+mod intake;
 pub mod mcp;
 mod meter;
 mod openapi;
@@ -27,7 +28,8 @@ mod wire;
 pub mod workspaces;
 mod ws;
 
-pub use app::Config;
+pub use ancestry::ProcessRole;
+pub use app::{Config, TokenUse};
 pub use openapi::document as openapi;
 pub use page::Sessions;
 pub use recording::{Links, Recorded};

@@ -1,92 +1,144 @@
-//! Who is at the other end of a connection, and whether it may steer.
+//! The process at the other end of a connection, and what it may do.
 //!
-//! What the child runs may look at everything, and its hooks report; but an agent that could answer its own asks, or
-//! type into its own terminal, would be its own supervisor.
+//! What an agent runs may look at everything, and its hooks report; but an agent that could answer its own asks, or type into
+//! its own terminal, would be its own supervisor.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use coop_api::{Error, ErrorCode};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::OnceCell;
 
+use crate::ancestry::{Ancestry, Origin, TcpClient, tcp_client};
 use crate::app::Config;
-use crate::kin::{self, Keepers, Standing};
 
 /// The other end of a connection.
 #[derive(Debug)]
 pub(crate) struct Peer {
     end: End,
-    standing: OnceCell<Standing>,
+    origin: OnceCell<Origin>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum End {
     Unix,
     Tcp {
-        client: SocketAddr,
-        server: SocketAddr,
-        keepers: Keepers,
+        /// The client's address and ours, unless the client had gone already.
+        addresses: Option<(SocketAddr, SocketAddr)>,
+        ancestry: Arc<Ancestry>,
+        socket: OnceCell<TcpClient>,
     },
-    /// Somebody else has accepted it.
-    Brought,
+    /// The socket that coop gives to the agent itself.
+    AgentSocket,
+    /// A caller inside this process vouches for it.
+    Vouched,
 }
 
 impl Peer {
     /// Looks at once: a process that ends leaves its number to another.
-    pub(crate) fn unix(stream: &UnixStream, keepers: &Keepers) -> Self {
+    pub(crate) fn unix(stream: &UnixStream, ancestry: &Ancestry) -> Self {
         let pid = stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok());
-        Self::known(End::Unix, pid.map_or(Standing::Unseen, |pid| kin::of_process(pid, &keepers.pids())))
+        Self::known(End::Unix, pid.map_or(Origin::Unknown, |pid| ancestry.origin(pid)))
     }
 
     /// Looks when it matters, because that takes a while.
-    pub(crate) fn tcp(stream: &TcpStream, keepers: &Keepers) -> Self {
-        match (stream.peer_addr(), stream.local_addr()) {
-            (Ok(client), Ok(server)) => {
-                let end = End::Tcp { client, server, keepers: keepers.clone() };
-                Self { end, standing: OnceCell::new() }
-            }
-            _ => Self::known(End::Brought, Standing::Unseen),
-        }
+    pub(crate) fn tcp(stream: &TcpStream, ancestry: &Arc<Ancestry>) -> Self {
+        let addresses = stream.peer_addr().ok().zip(stream.local_addr().ok());
+        let end = End::Tcp { addresses, ancestry: Arc::clone(ancestry), socket: OnceCell::new() };
+        Self { end, origin: OnceCell::new() }
+    }
+
+    /// Returns the peer of a connection on the agent's own socket: whatever connects there acts for the agent.
+    pub(crate) fn agent() -> Self {
+        Self::known(End::AgentSocket, Origin::Agent)
     }
 
     /// Returns the peer of a connection whose owner vouches for it.
-    pub(crate) fn brought() -> Self {
-        Self::known(End::Brought, Standing::Outside)
+    pub(crate) fn vouched() -> Self {
+        Self::known(End::Vouched, Origin::Outside)
     }
 
-    fn known(end: End, standing: Standing) -> Self {
-        Self { end, standing: OnceCell::new_with(Some(standing)) }
+    fn known(end: End, origin: Origin) -> Self {
+        Self { end, origin: OnceCell::new_with(Some(origin)) }
     }
 
+    /// Tells whether no browser can be at the other end.
     pub(crate) fn is_unix(&self) -> bool {
-        matches!(self.end, End::Unix)
+        matches!(self.end, End::Unix | End::AgentSocket)
     }
 
-    /// Lets those through who may do more than look. Who cannot be seen may if there is a token: it was asked for
-    /// already.
-    pub(crate) async fn check_may_steer(&self, config: &Config) -> Result<(), Error> {
+    /// Lets a request without the token look, if it may: a port belongs to the user that coop runs as.
+    pub(crate) async fn check_may_look(&self, config: &Config) -> Result<(), Error> {
+        if config.needs_token() {
+            let why = "a token is needed; send it as `Authorization: Bearer TOKEN`";
+            return Err(Error::new(ErrorCode::Unauthorized, why));
+        }
+        let own = rustix::process::geteuid().as_raw();
+        let is_own = match self.tcp_client().await {
+            None => true,
+            // Root can do whatever this user can.
+            Some(TcpClient::Local { uid, .. }) => uid == own || uid == 0,
+            Some(TcpClient::Closed | TcpClient::Remote) => false,
+        };
+        match &config.token {
+            _ if is_own => Ok(()),
+            Some(_) => {
+                let why = "this port belongs to another user; open the link that coop printed, or send its token as \
+                           `Authorization: Bearer TOKEN`";
+                Err(Error::new(ErrorCode::Unauthorized, why))
+            }
+            None => {
+                let why = "this port belongs to another user; to share it, that user starts coop with --auth-token";
+                Err(Error::new(ErrorCode::Forbidden, why))
+            }
+        }
+    }
+
+    /// Lets those through that may do more than look. A process that coop cannot see needs the token.
+    pub(crate) async fn check_may_steer(&self, config: &Config, has_token: bool) -> Result<(), Error> {
         if let Some(who) = config.steered_by {
             let why = format!("{who} steers this agent; here it can only be looked at");
             return Err(Error::new(ErrorCode::Forbidden, why));
         }
-        let why = match self.standing().await {
-            Standing::Outside => return Ok(()),
-            Standing::Unseen if config.token.is_some() => return Ok(()),
-            Standing::Unseen => {
-                "coop cannot tell which process asks, so it may look but not steer; start coop with --auth-token and \
+        let why = match self.origin().await {
+            Origin::Outside => return Ok(()),
+            Origin::Unknown if has_token => return Ok(()),
+            Origin::Unknown if config.token.is_some() => {
+                "coop cannot see which process asks, so it may look but not steer; send the token"
+            }
+            Origin::Unknown => {
+                "coop cannot see which process asks, so it may look but not steer; start coop with --auth-token and \
                  send the token"
             }
-            Standing::Inside => "what the agent itself runs may look but not steer; ask from outside of it",
+            Origin::Agent => "what an agent runs may look but not steer; ask from outside of it",
         };
         Err(Error::new(ErrorCode::Forbidden, why))
     }
 
-    async fn standing(&self) -> Standing {
-        let look = || async {
-            let End::Tcp { client, server, keepers } = self.end.clone() else { return Standing::Unseen };
-            let looked = tokio::task::spawn_blocking(move || kin::of_tcp(client, server, &keepers.pids())).await;
-            looked.unwrap_or(Standing::Unseen)
-        };
-        *self.standing.get_or_init(look).await
+    async fn tcp_client(&self) -> Option<TcpClient> {
+        let End::Tcp { addresses, socket, .. } = &self.end else { return None };
+        let Some((client, server)) = *addresses else { return Some(TcpClient::Closed) };
+        Some(*socket.get_or_init(|| in_background(move || tcp_client(client, server), TcpClient::Closed)).await)
     }
+
+    async fn origin(&self) -> Origin {
+        let look = || async {
+            let End::Tcp { ancestry, .. } = &self.end else { return Origin::Unknown };
+            match self.tcp_client().await {
+                Some(TcpClient::Local { inode, .. }) => {
+                    let ancestry = Arc::clone(ancestry);
+                    in_background(move || ancestry.origin_of_socket(inode), Origin::Unknown).await
+                }
+                Some(TcpClient::Remote) => Origin::Outside,
+                Some(TcpClient::Closed) | None => Origin::Unknown,
+            }
+        };
+        *self.origin.get_or_init(look).await
+    }
+}
+
+/// Reads `/proc` beside the runtime, which has other clients.
+async fn in_background<T: Send + 'static>(read: impl FnOnce() -> T + Send + 'static, otherwise: T) -> T {
+    tokio::task::spawn_blocking(read).await.unwrap_or(otherwise)
 }

@@ -19,9 +19,10 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tower::Layer;
 
+use crate::ancestry::Ancestry;
 use crate::app::{App, Config};
 use crate::guard::guard;
-use crate::kin::Keepers;
+use crate::intake::{bounded, marked};
 use crate::meter::{Meter, Metered};
 use crate::peer::Peer;
 use crate::{grpc, http, routes};
@@ -56,6 +57,8 @@ pub enum Listener {
 pub enum Surface {
     /// Everything, behind the token.
     Api,
+    /// Everything, on the socket that is given to the agent: whatever connects there looks and reports, and never steers.
+    Agent,
     /// Only the health check, without a token, for probes.
     Health,
 }
@@ -80,12 +83,13 @@ pub(crate) struct Connections {
     shutdown: CancellationToken,
     tasks: TaskTracker,
     places: Arc<Semaphore>,
-    keepers: Keepers,
+    ancestry: Arc<Ancestry>,
 }
 
 impl Connections {
-    pub(crate) fn new(shutdown: CancellationToken, keepers: Keepers) -> Self {
-        Self { shutdown, tasks: TaskTracker::new(), places: Arc::new(Semaphore::new(most_connections())), keepers }
+    pub(crate) fn new(shutdown: CancellationToken, ancestry: Ancestry) -> Self {
+        let places = Arc::new(Semaphore::new(most_connections()));
+        Self { shutdown, tasks: TaskTracker::new(), places, ancestry: Arc::new(ancestry) }
     }
 
     /// Serves on a listener, in the background, until the shutdown.
@@ -94,8 +98,8 @@ impl Connections {
     }
 
     fn accept_in(&self, listener: Listener, router: Router, places: Arc<Semaphore>) {
-        let (shutdown, tasks, keepers) = (self.shutdown.clone(), self.tasks.clone(), self.keepers.clone());
-        self.tasks.spawn(accept(listener, router, shutdown, tasks, places, keepers));
+        let (shutdown, tasks, ancestry) = (self.shutdown.clone(), self.tasks.clone(), Arc::clone(&self.ancestry));
+        self.tasks.spawn(accept(listener, router, shutdown, tasks, places, ancestry));
     }
 
     /// Waits until the last client has gone or the time is up.
@@ -111,8 +115,9 @@ impl<A: Agents> Server<A> {
     /// Returns a server that listens nowhere yet.
     pub fn new(agents: A, config: Config) -> Self {
         let shutdown = CancellationToken::new();
+        let ancestry = if config.parent_is_daemon { Ancestry::of_daemons_child() } else { Ancestry::of_this_process() };
         let app = Arc::new(App::new(agents, config, shutdown.clone()));
-        Self { app, connections: Connections::new(shutdown, Keepers::own()) }
+        Self { app, connections: Connections::new(shutdown, ancestry) }
     }
 
     /// Begins to serve on a listener, in the background.
@@ -121,13 +126,17 @@ impl<A: Agents> Server<A> {
         // Probes must get through also when clients have taken every place.
         match surface {
             Surface::Api => self.connections.accept(listener, router),
+            Surface::Agent => {
+                let router = router.layer(Extension(Arc::new(Peer::agent())));
+                self.connections.accept(listener, router);
+            }
             Surface::Health => self.connections.accept_in(listener, router, Arc::new(Semaphore::new(MAX_PROBES))),
         }
     }
 
     /// Returns what is served over TCP, for callers that bring their own connections and vouch for them.
     pub fn router(&self) -> Router {
-        self.surface(Surface::Api).layer(Extension(Arc::new(Peer::brought())))
+        self.surface(Surface::Api).layer(Extension(Arc::new(Peer::vouched())))
     }
 
     fn surface(&self, surface: Surface) -> Router {
@@ -138,10 +147,11 @@ impl<A: Agents> Server<A> {
                 .route("/", axum::routing::get(http::health))
                 .fallback(http::not_found)
                 .with_state(app),
-            Surface::Api => grpc::router(&app)
-                .merge(routes::router().with_state(Arc::clone(&app)))
-                .fallback(http::not_found)
-                .layer(middleware::from_fn_with_state(app, guard)),
+            Surface::Api | Surface::Agent => {
+                let routes = routes::router().with_state(Arc::clone(&app));
+                let router = bounded(grpc::router(&app).merge(routes).fallback(http::not_found));
+                marked(router.layer(middleware::from_fn_with_state(app, guard)))
+            }
         }
     }
 
@@ -164,13 +174,13 @@ async fn accept(
     shutdown: CancellationToken,
     tasks: TaskTracker,
     connections: Arc<Semaphore>,
-    keepers: Keepers,
+    ancestry: Arc<Ancestry>,
 ) {
     loop {
         let accepted = async {
             // The semaphore is never closed.
             let permit = Arc::clone(&connections).acquire_owned().await.map_err(io::Error::other)?;
-            next(&listener, &keepers).await.map(|(stream, peer)| (stream, peer, permit))
+            next(&listener, &ancestry).await.map(|(stream, peer)| (stream, peer, permit))
         };
         let accepted = tokio::select! {
             () = shutdown.cancelled() => return,
@@ -193,19 +203,19 @@ async fn accept(
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-async fn next(listener: &Listener, keepers: &Keepers) -> io::Result<(Box<dyn Stream>, Peer)> {
+async fn next(listener: &Listener, ancestry: &Arc<Ancestry>) -> io::Result<(Box<dyn Stream>, Peer)> {
     Ok(match listener {
         Listener::Tcp(listener) => {
             let (stream, _) = listener.accept().await?;
             // Keystrokes are small and must not wait for each other.
             stream.set_nodelay(true)?;
             notice_death(&stream)?;
-            let peer = Peer::tcp(&stream, keepers);
+            let peer = Peer::tcp(&stream, ancestry);
             (Box::new(stream), peer)
         }
         Listener::Unix(listener) => {
             let (stream, _) = listener.accept().await?;
-            let peer = Peer::unix(&stream, keepers);
+            let peer = Peer::unix(&stream, ancestry);
             (Box::new(stream), peer)
         }
     })
@@ -327,6 +337,20 @@ mod tests {
         let mut answer = Vec::new();
         let end = within(4 * PING_AFTER, stream.read_to_end(&mut answer)).await;
         assert!(end.is_some(), "it keeps its place");
+    }
+
+    /// A body could take for ever, and what had come of it was held.
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_come_is_given_up() {
+        let (_server, address) = narrow().await;
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        let head = "POST /api/v1/input HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer secret\r\n\
+                    content-length: 100\r\n\r\n{\"text\":";
+        stream.write_all(head.as_bytes()).await.expect("it is open");
+        let mut answer = [0; 12];
+        let read = within(Duration::from_secs(120), stream.read_exact(&mut answer)).await;
+        read.expect("it is given up").expect("an answer");
+        assert_eq!(&answer, b"HTTP/1.1 408");
     }
 
     #[tokio::test(start_paused = true)]

@@ -34,8 +34,8 @@ use tokio_util::sync::CancellationToken;
 pub use self::openapi::document as openapi;
 pub use self::routes::ROUTES;
 use self::types::SpawnBody;
+use crate::ancestry::Ancestry;
 use crate::app::Config;
-use crate::kin::Keepers;
 use crate::peer::Peer;
 use crate::recording::Recorded;
 use crate::serve::{Connections, Listener};
@@ -138,9 +138,6 @@ pub trait Fleet: Workspaces {
 
     /// Returns where an agent's terminal is recorded.
     fn recording(&self, agent: &AgentId) -> impl Future<Output = Result<Recorded, Error>> + Send;
-
-    /// Returns the processes that have agents below them.
-    fn keepers(&self) -> Vec<u32>;
 }
 
 /// Serves a fleet on any number of listeners.
@@ -160,9 +157,8 @@ impl<F: Fleet> FleetServer<F> {
     /// Returns a server that listens nowhere yet.
     pub fn new(fleet: F, config: Config) -> Self {
         let fleet = Arc::new(fleet);
-        let named = Arc::clone(&fleet);
         let shutdown = CancellationToken::new();
-        let connections = Connections::new(shutdown.clone(), Keepers::named(move || named.keepers()));
+        let connections = Connections::new(shutdown.clone(), Ancestry::of_this_process());
         Self { hub: Arc::new(Hub { fleet, config, shutdown }), connections }
     }
 
@@ -173,7 +169,7 @@ impl<F: Fleet> FleetServer<F> {
 
     /// Returns what is served over TCP, for callers that bring their own connections and vouch for them.
     pub fn router(&self) -> axum::Router {
-        routes::router(&self.hub).layer(axum::Extension(Arc::new(Peer::brought())))
+        routes::router(&self.hub).layer(axum::Extension(Arc::new(Peer::vouched())))
     }
 
     /// Stops accepting, and waits until the last client has gone or the time is up.

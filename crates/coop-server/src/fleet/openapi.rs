@@ -4,7 +4,7 @@ use serde_json::Value;
 use super::routes::ROUTES;
 use super::types::{
     AgentCard, AgentCards, AuditBody, DownBody, Ending, FleetHealth, HistoryBody, LogEntries, Named, News, OpenAsks,
-    Orphans, Snapshot, SpawnBody, StatsBody,
+    Orphans, Snapshot, SpawnBody, Spawned, StatsBody,
 };
 use crate::openapi::{add, describe, generator};
 use crate::page::LoginBody;
@@ -19,6 +19,7 @@ pub fn document() -> Value {
     add::<AgentCards>(&mut generator);
     add::<SpawnBody>(&mut generator);
     add::<Named>(&mut generator);
+    add::<Spawned>(&mut generator);
     add::<OpenAsks>(&mut generator);
     add::<Orphans>(&mut generator);
     add::<AuditBody>(&mut generator);

@@ -45,13 +45,20 @@ async fn pass<F: Fleet>(hub: &Arc<Hub<F>>, id: AgentId, rest: &str, mut request:
     parts.headers.remove(header::ORIGIN);
     parts.headers.remove(header::COOKIE);
     let body = Limited::new(body, MAX_BODY).collect().await;
-    let body = body.map_err(|error| Error::bad_request(format!("cannot read the body: {error}")))?.to_bytes();
+    let mut body = body.map_err(|error| Error::bad_request(format!("cannot read the body: {error}")))?.to_bytes();
     let told = Told::of(&parts.method, rest, &body);
     if told.is_some()
         && let Some(ended) = hub.fleet.ended(&id).await
     {
         // Its sidecar may be about to end, and would take a message to its grave.
         return Err(ended);
+    }
+    if let Some(Told::Answer(answer)) = &told {
+        check_names_ask(answer)?;
+        // For us: a sidecar of an earlier version would refuse it.
+        let onward = Answer { shown: None, ..Answer::clone(answer) };
+        body = serde_json::to_vec(&onward).map_err(|error| Error::internal(error.to_string()))?.into();
+        parts.headers.remove(header::CONTENT_LENGTH);
     }
     if let Some(Told::Waiting) = told {
         // It is answered only when the message is taken, and until then the agent is not to be taken for done.
@@ -99,6 +106,16 @@ async fn pass<F: Fleet>(hub: &Arc<Hub<F>>, id: AgentId, rest: &str, mut request:
         Some(told) if response.status().is_success() => note(hub, id, told, &by, response).await,
         Some(_) | None => Ok(response),
     }
+}
+
+/// A person answers one ask of many, seen in a list. Without its id, another that the agent opened meanwhile would be answered.
+fn check_names_ask(answer: &Answer) -> Result<(), Error> {
+    if answer.ask.is_some() || answer.is_denial() {
+        return Ok(());
+    }
+    Err(Error::bad_request(
+        "an answer has to name its \"ask\", as GET /api/v1/asks has it; only \"accept\": false need not",
+    ))
 }
 
 /// Says why nobody listens: the agent has ended, or it cannot be reached.
@@ -182,6 +199,24 @@ mod tests {
         assert!(matches!(told(r#"{"message":"a","when":"idle","wait":true}"#), Some(Told::Waiting)));
         for body in [r#"{"message":"a","when":"idle"}"#, r#"{"message":"a","wait":true}"#, "not JSON"] {
             assert!(matches!(told(body), Some(Told::Message)), "{body}");
+        }
+    }
+
+    #[test]
+    fn only_a_denial_may_leave_the_ask_out() {
+        for (answer, is_good) in [
+            (r#"{"accept":true}"#, false),
+            (r#"{"option":1}"#, false),
+            (r#"{"text":"Redis"}"#, false),
+            (r#"{"answers":[{"option":1}]}"#, false),
+            (r#"{"accept":false,"text":"no"}"#, true),
+            (r#"{"ask":"ask-1","accept":true}"#, true),
+            (r#"{"ask":"ask-1","option":1,"shown":{"surface":"page","characters":3,"whole":true}}"#, true),
+        ] {
+            let Some(Told::Answer(parsed)) = Told::of(&Method::POST, "agent/respond", answer.as_bytes()) else {
+                panic!("{answer} is an answer")
+            };
+            assert_eq!(check_names_ask(&parsed).is_ok(), is_good, "{answer}");
         }
     }
 

@@ -12,12 +12,11 @@ use serde_json::Value;
 
 use super::types::{DownBody, SpawnBody};
 use super::{Fate, Fleet, FleetRequest, Hub, events, grpc, pass, ws};
-use crate::app::Config;
 use crate::body::{Body, MAX_BODY, Params};
 use crate::error::Failure;
-use crate::guard::{check_source, check_token, is_grpc};
-use crate::page::{self, LOGIN_PATH, LoginBody, Visitor, is_file};
-use crate::peer::Peer;
+use crate::guard::{Entry, admit, is_grpc};
+use crate::intake::{bounded, marked};
+use crate::page::{self, LOGIN_PATH, LOGOUT_PATH, LoginBody, Visitor, is_file};
 use crate::routes::{Route, route};
 use crate::wire::Nothing;
 use crate::{mcp, workspaces};
@@ -38,7 +37,7 @@ pub const ROUTES: &[Route] = &[
     Route { response: Some("AgentCards"), ..route("GET", "/api/v1/agents", "All agents") },
     Route {
         request: Some("SpawnBody"),
-        response: Some("Named"),
+        response: Some("Spawned"),
         ..route("POST", "/api/v1/agents", "Starts an agent; answers when it runs, or with why not")
     },
     Route {
@@ -136,7 +135,7 @@ pub const ROUTES: &[Route] = &[
         response: Some("Delivered"),
         ..route("POST", LOGIN_PATH, "For browsers: the token once, for a cookie")
     },
-    Route { response: Some("Delivered"), ..route("POST", "/api/v1/logout", "Takes the cookie back") },
+    Route { response: Some("Delivered"), ..route("POST", LOGOUT_PATH, "Takes the cookie back") },
     route("GET", "/api/v1/openapi.json", "This description"),
 ];
 
@@ -166,55 +165,35 @@ pub(super) fn router<F: Fleet>(hub: &Arc<Hub<F>>) -> Router {
         .merge(workspaces::routes())
         .merge(mcp::route(hub))
         .route(LOGIN_PATH, post(log_in))
-        .route("/api/v1/logout", post(log_out))
+        .route(LOGOUT_PATH, post(log_out))
         .merge(page::router())
         .method_not_allowed_fallback(crate::http::wrong_method)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(Arc::clone(hub));
-    grpc::router(hub)
-        .merge(own)
-        .fallback(crate::http::not_found)
-        .layer(middleware::from_fn_with_state(Arc::clone(hub), guard))
+    let router = bounded(grpc::router(hub).merge(own).fallback(crate::http::not_found));
+    marked(router.layer(middleware::from_fn_with_state(Arc::clone(hub), guard)))
 }
 
 /// Browsers' pages and strangers are kept out, and what agents run may look and not steer. An upgrade can do anything
 /// afterwards, so it counts as steering; but for our own WebSocket, which takes no orders.
 async fn guard<F: Fleet>(State(hub): Shared<F>, request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<Arc<Peer>>().cloned();
-    let Some(peer) = peer else {
-        return Failure(Error::internal("nobody has said whose connection this is")).into_response();
+    let visitor = Visitor { method: request.method(), uri: request.uri(), headers: request.headers() };
+    let path = visitor.uri.path();
+    let is_open = path == mcp::MCP_PATH || path == WS_PATH || path == LOGIN_PATH || is_file(visitor.method, path);
+    let entry = if is_open { Entry::Open } else { Entry::Token };
+    let gets = matches!(*visitor.method, Method::GET | Method::HEAD) && !visitor.headers.contains_key(header::UPGRADE);
+    // gRPC takes any method. Agents call tools by tokens of their own.
+    let looks = match path {
+        LOGOUT_PATH => true,
+        _ if is_open => true,
+        path if path.starts_with("/api/v1/") => gets,
+        path => grpc::only_looks(path),
     };
-    match check(&peer, request.method(), request.uri(), request.headers(), &hub.config).await {
+    match admit(request.extensions(), &visitor, &hub.config, entry, looks).await {
         Ok(()) => next.run(request).await,
         Err(error) if is_grpc(request.headers()) => grpc::refusal(error),
         Err(error) => Failure(error).into_response(),
     }
-}
-
-async fn check(peer: &Peer, method: &Method, uri: &Uri, headers: &HeaderMap, config: &Config) -> Result<(), Error> {
-    if !peer.is_unix() {
-        check_source(uri, headers, config)?;
-    }
-    if uri.path() == mcp::MCP_PATH {
-        // Agents are meant to ask there, each by a token of its own.
-        return Ok(());
-    }
-    if is_file(method, uri.path()) {
-        return Ok(());
-    }
-    if uri.path() == WS_PATH {
-        // It looks, and its clients may bring the token in their first message.
-        return Ok(());
-    }
-    // Whoever logs in has no cookie yet.
-    if uri.path() != LOGIN_PATH {
-        check_token(&Visitor { method, uri, headers }, config)?;
-    }
-    let is_ours = uri.path().starts_with("/api/v1/");
-    let gets = matches!(*method, Method::GET | Method::HEAD) && !headers.contains_key(header::UPGRADE);
-    // gRPC takes any method.
-    let looks = if is_ours { gets } else { grpc::only_looks(uri.path()) };
-    if looks { Ok(()) } else { peer.check_may_steer(config).await }
 }
 
 pub(crate) fn by(headers: &HeaderMap) -> String {

@@ -93,6 +93,10 @@ pub struct AgentCard {
     /// The number of the last of its sidecar's events that is written down; only for one agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heard: Option<u64>,
+    /// What a person should know about its rules: rules that match nothing, or that it never asks; only for one agent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub warnings: Vec<String>,
     /// What was to be done for it, in order; only for one agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub done: Option<Vec<Value>>,
@@ -291,6 +295,17 @@ pub struct StatsBody {
 pub struct Named {
     /// Which.
     pub id: AgentId,
+}
+
+/// An agent that was started.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Spawned {
+    /// Its id.
+    pub id: AgentId,
+    /// What a person should know about its rules: rules that match nothing, or that it never asks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub warnings: Vec<String>,
 }
 
 /// What becomes of the daemon.

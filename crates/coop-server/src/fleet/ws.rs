@@ -12,6 +12,7 @@
 //! a client missed come after it: they tell what happened, and the snapshot what is.
 
 use std::future::ready;
+use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
@@ -32,11 +33,10 @@ use super::routes::Shared;
 use super::{Fleet, FleetRequest, Hub};
 use crate::body::Params;
 use crate::error::Failure;
+use crate::peer::Peer;
 use crate::serve::Place;
 use crate::workspaces::Telling;
-use crate::ws::{
-    BEFORE_AUTH, GOING_AWAY, Pass, READ_BUFFER, SEND_LIMIT, await_token, close, patiently, say_goodbye, text,
-};
+use crate::ws::{BEFORE_AUTH, GOING_AWAY, Pass, READ_BUFFER, SEND_LIMIT, close, patiently, say_goodbye, text};
 
 /// The most that a client may say: there is nothing to say but a token.
 const MOST: usize = BEFORE_AUTH as usize;
@@ -48,11 +48,12 @@ pub(super) async fn upgrade<F: Fleet>(
     uri: Uri,
     headers: HeaderMap,
     place: Option<Extension<Place>>,
+    Extension(peer): Extension<Arc<Peer>>,
     Params(params): Params<EventParams>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Failure> {
     let upgrade = upgrade.map_err(|error| Error::bad_request(format!("this is a WebSocket: {}", error.body_text())))?;
-    let pass = Pass::of(&uri, &headers, &hub.config);
+    let pass = Pass::of(&uri, &headers, &hub.config, &peer).await;
     let upgrade = upgrade.max_message_size(MOST).max_frame_size(MOST).read_buffer_size(READ_BUFFER);
     Ok(upgrade.on_upgrade(move |socket| async move {
         serve(&hub, socket, params.after, pass).await;
@@ -61,13 +62,9 @@ pub(super) async fn upgrade<F: Fleet>(
 }
 
 async fn serve<F: Fleet>(hub: &Hub<F>, mut socket: WebSocket, after: Option<u64>, pass: Pass) {
-    let verdict = match pass {
-        Pass::Given => Ok(()),
-        Pass::Awaited => tokio::select! {
-            verdict = await_token(&hub.config, &mut socket) => verdict,
-            () = hub.shutdown.cancelled() => return,
-        },
-        Pass::Refused(error) => Err(error),
+    let verdict = tokio::select! {
+        verdict = pass.redeem(&hub.config, &mut socket) => verdict,
+        () = hub.shutdown.cancelled() => return,
     };
     if let Err(error) = verdict {
         return close(socket, &error).await;

@@ -116,6 +116,7 @@ pub(super) fn answer(request: RespondRequest) -> Result<Answer, Error> {
         text: request.text,
         answers: answers.collect::<Result<_, Error>>()?,
         input: input.map_err(|error| Error::bad_request(format!("input_json is not JSON: {error}")))?,
+        shown: None,
     })
 }
 

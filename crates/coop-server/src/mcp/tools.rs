@@ -170,7 +170,7 @@ tools! {
         #[serde(default)]
         pub what: AgentWhat,
     }
-    /// Lists what agents ask. Only people answer.
+    /// Lists what agents ask: `input` is whole, `preview` says how much it leaves out. Only people answer.
     Looks "ask_list" => AskList {}
     /// Calls a person, as the daemon was told to: they are shown your message and who you are.
     Changes "notify_user" => NotifyUser {

@@ -1,7 +1,6 @@
 //! What has changed in the agent's folder since its last commit, by git.
 //!
-//! git is only asked to look: it takes no lock, and runs no program that the repository names for showing differences. What
-//! filters it may still run counts as the agent's own, for it comes from the sidecar as the agent does.
+//! git is only asked to look: it takes no lock, and runs no program that the repository names (see [`coop_folder`]).
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -11,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use coop_api::{Error, ErrorCode};
+use coop_folder::{Git, Location, Remotes};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
@@ -25,8 +25,6 @@ const MOST_BYTES: usize = 2 * 1024 * 1024;
 const MOST_FILES: usize = 1000;
 /// What an empty repository is compared with.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
-/// What git needs of the environment. The rest is not for programs that a repository may name.
-const KEPT: [&str; 4] = ["PATH", "HOME", "LANG", "XDG_CONFIG_HOME"];
 
 /// What has changed in a folder.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -46,19 +44,19 @@ pub(crate) struct ChangesBody {
 
 /// Looks at a folder.
 pub(crate) async fn changes(folder: &Path) -> Result<ChangesBody, Error> {
-    let (inside, ..) = git(folder, &["rev-parse", "--is-inside-work-tree"]).await?;
-    if !inside {
+    let Some(git) = opened(folder).await? else {
         return Ok(ChangesBody { repository: false, branch: None, diff: String::new(), cut: false, untracked: vec![] });
-    }
-    let (has_commit, ..) = git(folder, &["rev-parse", "--verify", "--quiet", "HEAD"]).await?;
+    };
+    let (has_commit, ..) = ask(&git, folder, &["rev-parse", "--verify", "--quiet", "HEAD"]).await?;
     let base = if has_commit { "HEAD" } else { EMPTY_TREE };
-    let diff = ["diff", "--no-color", "--no-ext-diff", "--no-textconv", "--relative", base, "--", "."];
-    let (shown, diff, cut) = git(folder, &diff).await?;
+    let mut diff = vec!["diff", "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"];
+    diff.extend(["--relative", base, "--", "."]);
+    let (shown, diff, cut) = ask(&git, folder, &diff).await?;
     if !shown {
         return Err(Error::internal("git could not show what has changed"));
     }
-    let (_, named, _) = git(folder, &["ls-files", "--others", "--exclude-standard", "-z"]).await?;
-    let (_, branch, _) = git(folder, &["symbolic-ref", "--short", "--quiet", "HEAD"]).await?;
+    let (_, named, _) = ask(&git, folder, &["ls-files", "--others", "--exclude-standard", "-z"]).await?;
+    let (_, branch, _) = ask(&git, folder, &["symbolic-ref", "--short", "--quiet", "HEAD"]).await?;
     Ok(ChangesBody {
         repository: true,
         branch: Some(branch.trim().to_owned()).filter(|branch| !branch.is_empty()),
@@ -68,13 +66,21 @@ pub(crate) async fn changes(folder: &Path) -> Result<ChangesBody, Error> {
     })
 }
 
+/// Returns git for the repository that a folder is in.
+async fn opened(folder: &Path) -> Result<Option<Git>, Error> {
+    let folder = folder.to_owned();
+    let open = move || {
+        let found = Location::discover(&folder.canonicalize()?)?;
+        found.map(|found| Git::open(found, Remotes::Unknown)).transpose()
+    };
+    let opened = tokio::task::spawn_blocking(open).await.map_err(|error| Error::internal(error.to_string()))?;
+    opened.map_err(|error| Error::new(ErrorCode::Unsupported, format!("git cannot read the repository: {error}")))
+}
+
 /// Runs git, and returns whether it went well, what it said, and whether that was cut off.
-async fn git(folder: &Path, args: &[&str]) -> Result<(bool, String, bool), Error> {
-    let mut command = Command::new("git");
-    command.args(["--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false"]).args(args);
-    let kept = std::env::vars_os().filter(|(name, _)| KEPT.iter().any(|kept| name == kept));
-    command.current_dir(folder).env_clear().envs(kept).process_group(0);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+async fn ask(git: &Git, folder: &Path, args: &[&str]) -> Result<(bool, String, bool), Error> {
+    let mut command = git.command([&["-c", "core.quotePath=false"][..], args].concat());
+    command.current_dir(folder).process_group(0).stdout(Stdio::piped()).stderr(Stdio::null());
     // On a thread of its own: the sidecar's first thread waits for whatever ends there, also for what is not its own.
     let told =
         tokio::task::spawn_blocking(move || run(command)).await.map_err(|error| Error::internal(error.to_string()))?;
@@ -167,8 +173,9 @@ mod tests {
         git_in(folder.path(), &["commit", "-qm", "first"]);
         fs::write(folder.path().join("a.txt"), "two\n").expect("written");
         let trap = format!("touch {}", folder.path().join("sprung").display());
-        fs::write(folder.path().join(".gitattributes"), "* diff=trap\n").expect("written");
-        for key in ["diff.trap.command", "diff.trap.textconv", "diff.external", "core.fsmonitor"] {
+        fs::write(folder.path().join(".gitattributes"), "* diff=trap filter=trap\n").expect("written");
+        let programs = ["diff.trap.command", "diff.trap.textconv", "diff.external", "core.fsmonitor"];
+        for key in programs.into_iter().chain(["filter.trap.clean", "filter.trap.process", "core.hooksPath"]) {
             git_in(folder.path(), &["config", key, &trap]);
         }
         assert!(changes(folder.path()).await.expect("it looks").diff.contains("+two"));

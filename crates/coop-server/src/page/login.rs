@@ -7,7 +7,7 @@
 use std::time::{Duration, SystemTime};
 
 use axum::Json;
-use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use coop_api::{Error, ErrorCode};
 use schemars::JsonSchema;
@@ -16,10 +16,12 @@ use serde::Deserialize;
 use super::sessions::KEPT;
 use crate::app::Config;
 use crate::error::Failure;
+use crate::guard::WRONG_TOKEN;
 use crate::wire::Delivered;
 
 /// Where one logs in; the one route that is for those without a token.
 pub(crate) const LOGIN_PATH: &str = "/api/v1/login";
+pub(crate) const LOGOUT_PATH: &str = "/api/v1/logout";
 
 /// Somebody who asks, as far as cookies matter.
 pub(crate) struct Visitor<'a> {
@@ -88,14 +90,19 @@ pub(crate) struct LoginBody {
 pub(crate) fn log_in(visitor: &Visitor<'_>, config: &Config, body: &LoginBody) -> Response {
     match &config.token {
         None => Json(Delivered { delivered: true }).into_response(),
+        Some(_) if !config.sessions.may_try() => {
+            let why = "too many logins with wrong tokens; try again in a few seconds";
+            let mut response = Failure(Error::new(ErrorCode::Unauthorized, why)).into_response();
+            *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+            response
+        }
         Some(token) if token.matches(&body.token) => {
             told(visitor.set_cookie(&config.sessions.begin(token, SystemTime::now()), KEPT))
         }
-        Some(_) => Failure(Error::new(
-            ErrorCode::Unauthorized,
-            "the token is wrong; it is the one coop was started with (--auth-token or COOP_AUTH_TOKEN)",
-        ))
-        .into_response(),
+        Some(_) => {
+            config.sessions.count_failure();
+            Failure(Error::new(ErrorCode::Unauthorized, WRONG_TOKEN)).into_response()
+        }
     }
 }
 

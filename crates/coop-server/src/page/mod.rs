@@ -13,7 +13,7 @@ use axum::http::Method;
 use axum::routing::get;
 
 pub(crate) use self::changes::{ChangesBody, changes};
-pub(crate) use self::login::{LOGIN_PATH, LoginBody, Visitor, log_in, log_out};
+pub(crate) use self::login::{LOGIN_PATH, LOGOUT_PATH, LoginBody, Visitor, log_in, log_out};
 pub use self::sessions::Sessions;
 
 /// Returns the files' routes.

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use coop_api::Token;
 use ring::digest::{Context, SHA256};
@@ -32,6 +32,32 @@ struct Inner {
     /// When each was last here, in seconds since 1970, by its hash.
     known: Mutex<HashMap<String, u64>>,
     file: Option<PathBuf>,
+    attempts: Mutex<Attempts>,
+}
+
+/// Wrong tokens at the login that are forgiven before each further one costs time.
+const ATTEMPTS: u32 = 10;
+/// How long it takes until one more attempt is free.
+const ATTEMPT_AFTER: Duration = Duration::from_secs(1);
+
+/// Logins that failed, as a bucket that empties with time.
+#[derive(Debug, Default)]
+struct Attempts {
+    failed: u32,
+    /// When the bucket was last emptied by one.
+    since: Option<Instant>,
+}
+
+impl Attempts {
+    fn is_free(&mut self, now: Instant) -> bool {
+        let since = *self.since.get_or_insert(now);
+        let over = now.saturating_duration_since(since).as_secs() / ATTEMPT_AFTER.as_secs();
+        if over > 0 {
+            self.failed = self.failed.saturating_sub(u32::try_from(over).unwrap_or(u32::MAX));
+            self.since = Some(now);
+        }
+        self.failed < ATTEMPTS
+    }
 }
 
 impl fmt::Debug for Sessions {
@@ -50,7 +76,20 @@ impl Sessions {
             Some((hash.to_owned(), seen.parse().ok()?))
         };
         let known = text.lines().filter_map(read).collect();
-        Self(Arc::new(Inner { known: Mutex::new(known), file: Some(file.to_owned()) }))
+        Self(Arc::new(Inner { known: Mutex::new(known), file: Some(file.to_owned()), attempts: Mutex::default() }))
+    }
+
+    /// Tells whether a token may be tried now. Until then it is not looked at, so that guessing takes time.
+    pub(super) fn may_try(&self) -> bool {
+        self.attempts().is_free(Instant::now())
+    }
+
+    pub(super) fn count_failure(&self) {
+        self.attempts().failed += 1;
+    }
+
+    fn attempts(&self) -> MutexGuard<'_, Attempts> {
+        self.0.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins a session and returns the value of its cookie.
@@ -140,6 +179,22 @@ mod tests {
 
     fn token(text: &str) -> Token {
         Token::new(text).expect("a token")
+    }
+
+    #[test]
+    fn wrong_tokens_cost_time_after_the_first_ten() {
+        let begin = Instant::now();
+        let after = |secs| begin + Duration::from_secs(secs);
+        let mut attempts = Attempts::default();
+        for _ in 0..ATTEMPTS {
+            assert!(attempts.is_free(begin));
+            attempts.failed += 1;
+        }
+        assert!(!attempts.is_free(begin) && !attempts.is_free(begin + ATTEMPT_AFTER / 2));
+        assert!(attempts.is_free(after(1)));
+        attempts.failed += 1;
+        assert!(!attempts.is_free(after(1)) && attempts.is_free(after(60)));
+        assert_eq!(attempts.failed, 0);
     }
 
     #[test]

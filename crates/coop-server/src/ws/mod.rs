@@ -25,7 +25,7 @@ use crate::app::{App, Config};
 use crate::body::{MAX_BODY, Params};
 use crate::error::{Failure, mapping};
 use crate::follow::Follower;
-use crate::guard::{check_token, given_token};
+use crate::guard::has_token;
 use crate::meter::Meter;
 use crate::page::Visitor;
 use crate::peer::Peer;
@@ -58,7 +58,7 @@ pub(crate) async fn upgrade<A: Agents>(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Failure> {
     let upgrade = upgrade.map_err(|error| Error::bad_request(format!("this is a WebSocket: {}", error.body_text())))?;
-    let pass = Pass::of(&uri, &headers, &app.config);
+    let pass = Pass::of(&uri, &headers, &app.config, &peer).await;
     let meter = place.as_ref().map(|Extension(place)| Arc::clone(&place.meter));
     if let (Pass::Awaited, Some(meter)) = (&pass, &meter) {
         meter.allow(BEFORE_AUTH);
@@ -72,18 +72,29 @@ pub(crate) async fn upgrade<A: Agents>(
 
 /// Whether a client may come in.
 pub(crate) enum Pass {
-    Given,
+    Given { has_token: bool },
     Awaited,
     Refused(Error),
 }
 
 impl Pass {
-    pub(crate) fn of(uri: &Uri, headers: &HeaderMap, config: &Config) -> Self {
-        let visitor = Visitor { method: &Method::GET, uri, headers };
-        match (check_token(&visitor, config), given_token(uri, headers)) {
-            (Ok(()), _) => Self::Given,
-            (Err(_), None) => Self::Awaited,
-            (Err(error), Some(_)) => Self::Refused(error),
+    pub(crate) async fn of(uri: &Uri, headers: &HeaderMap, config: &Config, peer: &Peer) -> Self {
+        match has_token(&Visitor { method: &Method::GET, uri, headers }, config) {
+            Ok(true) => Self::Given { has_token: true },
+            Ok(false) => match peer.check_may_look(config).await {
+                Ok(()) => Self::Given { has_token: false },
+                Err(_) => Self::Awaited,
+            },
+            Err(error) => Self::Refused(error),
+        }
+    }
+
+    /// Lets the client in, if need be by its first message, and tells whether it has brought the token.
+    pub(crate) async fn redeem(self, config: &Config, socket: &mut WebSocket) -> Result<bool, Error> {
+        match self {
+            Self::Given { has_token } => Ok(has_token),
+            Self::Awaited => await_token(config, socket).await.map(|()| true),
+            Self::Refused(error) => Err(error),
         }
     }
 }
@@ -96,17 +107,16 @@ async fn serve<A: Agents>(
     meter: Option<Arc<Meter>>,
     peer: &Peer,
 ) {
-    let verdict = match pass {
-        Pass::Given => Ok(()),
-        Pass::Awaited => tokio::select! {
-            verdict = await_token(&app.config, &mut socket) => verdict,
-            () = app.shutdown.cancelled() => return,
-        },
-        Pass::Refused(error) => Err(error),
+    let verdict = tokio::select! {
+        verdict = pass.redeem(&app.config, &mut socket) => verdict,
+        () = app.shutdown.cancelled() => return,
     };
-    let follower = verdict.and_then(|()| Follower::new(&app, subscription.wants()?, subscription.after));
-    let follower = match follower {
-        Ok(follower) => follower,
+    let follower = verdict.and_then(|has_token| {
+        let follower = Follower::new(&app, subscription.wants()?, subscription.after)?;
+        Ok((follower, Sender { peer, has_token }))
+    });
+    let (follower, sender) = match follower {
+        Ok(admitted) => admitted,
         Err(error) => return close(socket, &error).await,
     };
     if let Some(meter) = meter {
@@ -116,7 +126,7 @@ async fn serve<A: Agents>(
     let (sink, mut stream) = socket.split();
     let (replies, waiting) = mpsc::channel(REPLIES);
     let writer_id = app.new_writer();
-    let reader = reader::run(Arc::clone(&app), &mut stream, replies, writer_id, peer);
+    let reader = reader::run(Arc::clone(&app), &mut stream, replies, writer_id, &sender);
     let writer = writer::run(Arc::clone(&app), sink, waiting, follower, subscription.telling());
     tokio::select! {
         () = reader => {}
@@ -144,8 +154,20 @@ pub(crate) async fn patiently(shutdown: &CancellationToken, work: impl Future) {
     }
 }
 
+/// The client at the other end, for orders that it sends.
+pub(crate) struct Sender<'a> {
+    peer: &'a Peer,
+    has_token: bool,
+}
+
+impl Sender<'_> {
+    pub(crate) async fn check_may_steer(&self, config: &Config) -> Result<(), Error> {
+        self.peer.check_may_steer(config, self.has_token).await
+    }
+}
+
 /// Lets a client in whose first message is the token; says nothing before.
-pub(crate) async fn await_token(config: &Config, socket: &mut WebSocket) -> Result<(), Error> {
+async fn await_token(config: &Config, socket: &mut WebSocket) -> Result<(), Error> {
     let refused = |message: &str| Error::new(ErrorCode::Unauthorized, message);
     let Some(token) = &config.token else { return Ok(()) };
     let first = timeout(AUTH_LIMIT, socket.recv()).await.map_err(|_| refused("no token came in time"))?;

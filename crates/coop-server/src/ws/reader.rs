@@ -12,12 +12,12 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 use tokio_tungstenite::tungstenite;
 
+use super::Sender;
 use super::message::{screen_text, text};
 use super::writer::Order;
 use crate::app::App;
 use crate::body::is_object;
 use crate::error::mapping;
-use crate::peer::Peer;
 use crate::wire::{AsksBody, ClientMessage, HealthBody, NudgesBody, ServerMessage, StatusBody, from_base64, typed};
 
 /// A client silent for this long is asked whether it still lives; silent for as long again, it is taken for dead.
@@ -28,7 +28,7 @@ pub(super) async fn run<A: Agents>(
     stream: &mut SplitStream<WebSocket>,
     orders: mpsc::Sender<Order>,
     writer: WriterId,
-    peer: &Peer,
+    sender: &Sender<'_>,
 ) {
     let mut asked = false;
     let mut deadline = Instant::now() + PING_AFTER;
@@ -57,7 +57,7 @@ pub(super) async fn run<A: Agents>(
                 Ok(message) => {
                     id = ClientMessage::id(&message);
                     needs_child = ClientMessage::needs_child(&message);
-                    match admit(&app, &message, peer).await {
+                    match admit(&app, &message, sender).await {
                         Ok(()) => handle(&app, message, writer).await,
                         Err(error) => Err(error),
                     }
@@ -67,7 +67,7 @@ pub(super) async fn run<A: Agents>(
                     Err(Error::bad_request(format!("the message is not one of docs/WEBSOCKET.md: {error}")))
                 }
             },
-            Message::Binary(bytes) => match peer.check_may_steer(&app.config).await {
+            Message::Binary(bytes) => match sender.check_may_steer(&app.config).await {
                 Ok(()) => write(&app, writer, Input::Bytes(bytes), None).await,
                 Err(error) => Err(error),
             },
@@ -108,8 +108,8 @@ async fn refuse(error: axum::Error, orders: &mpsc::Sender<Order>) {
 }
 
 /// Lets a message through that only looks, or whose sender may do more.
-async fn admit<A: Agents>(app: &App<A>, message: &ClientMessage, peer: &Peer) -> Result<(), Error> {
-    if message.only_looks() { Ok(()) } else { peer.check_may_steer(&app.config).await }
+async fn admit<A: Agents>(app: &App<A>, message: &ClientMessage, sender: &Sender<'_>) -> Result<(), Error> {
+    if message.only_looks() { Ok(()) } else { sender.check_may_steer(&app.config).await }
 }
 
 async fn handle<A: Agents>(app: &App<A>, message: ClientMessage, writer: WriterId) -> Result<Option<Order>, Error> {

@@ -313,6 +313,7 @@ fn screen() -> Screen {
         },
         modes: Modes::default(),
         title: Arc::from("title"),
+        title_count: 1,
         cwd: None,
         scrollback: 0,
         plain: Memo::default(),

@@ -87,10 +87,6 @@ impl Fleet for Fake {
     async fn recording(&self, agent: &AgentId) -> Result<Recorded, Error> {
         Err(Error::new(ErrorCode::NotFound, format!("there is no recording of {agent}")))
     }
-
-    fn keepers(&self) -> Vec<u32> {
-        vec![]
-    }
 }
 
 impl Workspaces for Fake {
@@ -181,7 +177,7 @@ async fn told(fake: &Fake, path: &str, body: &str) -> (u16, Value) {
 #[tokio::test]
 async fn what_is_not_written_down_is_not_told_as_if_it_were() {
     let fake = Fake { agent: Some(json!({ "delivered": true })), ..Fake::default() };
-    let yes = r#"{"accept": true}"#;
+    let yes = r#"{"ask": "ask-1", "accept": true}"#;
     assert_eq!(told(&fake, "agent/respond", yes).await, (200, json!({ "delivered": true })));
     let lost = Fake { is_lost: true, ..fake.clone() };
     assert_eq!(told(&lost, "agent/respond", yes).await, (200, json!({ "delivered": true, "noted": false })));

@@ -1,10 +1,13 @@
 //! What is too much is refused and costs little.
 
+use axum::body::Body;
 use axum::http::StatusCode;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
+use tower::ServiceExt;
 
 use crate::fake::{LIMIT, Live};
 use crate::transports::{connect, http, next_json};
@@ -17,6 +20,42 @@ async fn a_body_beyond_the_limit_is_refused() {
     assert_eq!((status, &answer["error"]), (StatusCode::PAYLOAD_TOO_LARGE, &error));
     let (status, _) = http(&live, "POST", "/api/v1/input", json!({"text": "x".repeat(10 << 20)})).await;
     assert_eq!(status, StatusCode::OK);
+}
+
+/// A client without the token sent 24 MiB to the login and kept the connection open: all of it was held.
+#[tokio::test]
+async fn a_login_reads_no_more_than_a_token() {
+    let live = Live::start(Some("secret")).await;
+    for path in ["/api/v1/login", "/api/v1/logout"] {
+        let large = json!({"token": "x".repeat(5 << 10)});
+        let request = axum::http::Request::builder().method("POST").uri(path).header("host", "localhost");
+        let request = request.header("authorization", "Bearer secret").body(Body::from(large.to_string()));
+        let answer = live.server.router().oneshot(request.expect("a request")).await.expect("the router never fails");
+        assert_eq!(answer.status(), StatusCode::PAYLOAD_TOO_LARGE, "{path}");
+        assert_eq!(answer.headers()["x-content-type-options"], "nosniff");
+        assert_eq!(answer.headers()["cross-origin-resource-policy"], "same-origin");
+    }
+    // The server refuses what is announced before any of it has come, and so it is never held.
+    let mut stream = tokio::net::TcpStream::connect(&live.address).await.expect("it listens");
+    let head = format!("POST /api/v1/login HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", 24 << 20);
+    stream.write_all(head.as_bytes()).await.expect("it is open");
+    let mut answer = [0; 12];
+    timeout(LIMIT, stream.read_exact(&mut answer)).await.expect("in time").expect("an answer");
+    assert_eq!(&answer, b"HTTP/1.1 413");
+}
+
+#[tokio::test]
+async fn wrong_logins_are_refused_unseen_after_a_few() {
+    let live = Live::start(Some("secret")).await;
+    let mut refused = Vec::new();
+    for token in ["wrong"; 10].into_iter().chain(["secret"]) {
+        let request = axum::http::Request::builder().method("POST").uri("/api/v1/login").header("host", "localhost");
+        let request = request.body(Body::from(json!({ "token": token }).to_string())).expect("a request");
+        refused.push(live.server.router().oneshot(request).await.expect("the router never fails").status());
+    }
+    let (last, others) = refused.split_last().expect("some");
+    assert!(others.iter().all(|status| *status == StatusCode::UNAUTHORIZED), "{others:?}");
+    assert_eq!(*last, StatusCode::TOO_MANY_REQUESTS, "also the right one, or guessing would cost nothing");
 }
 
 /// Structures were read from arrays as well, field by field.
