@@ -20,6 +20,7 @@ async fn main() {
         queries: Queries::Answered,
         grace: Duration::from_secs(1),
         idle_timeout: None,
+        guard: None,
     };
     if let Ok((handle, _)) = start(options).await {
         let _ = handle.ended().wait_for(|ended| *ended).await;

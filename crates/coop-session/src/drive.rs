@@ -67,7 +67,7 @@ impl Session {
         }
         self.agent = Some(agent);
         self.link = Linked::start(prepared.link);
-        let guard = driven.guard.clone();
+        let guard = self.options.guard.clone();
         self.services = prepared.services.map(|options| Services::start(options, guard));
         for what in prepared.opening {
             self.say(what);

@@ -39,6 +39,8 @@ pub struct Options {
     pub grace: Duration,
     /// Shut down when nothing was written or typed for this long.
     pub idle_timeout: Option<Duration>,
+    /// A program that ends the sessions whose leaders it is given when its standard input closes.
+    pub guard: Option<Command>,
 }
 
 /// How to run a child that is an agent.
@@ -52,8 +54,6 @@ pub struct AgentOptions {
     pub stop: StopConfig,
     /// What it is told when it begins.
     pub start: StartConfig,
-    /// A program that ends the sessions whose leaders it is given when its standard input closes.
-    pub guard: Option<Command>,
 }
 
 impl fmt::Debug for AgentOptions {

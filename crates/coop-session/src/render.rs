@@ -1,6 +1,6 @@
 //! What a person sees of an agent that has no terminal interface: its conversation as plain lines.
 
-use coop_api::{AskChange, EventBody, Role, ToolPhase, Turn};
+use coop_api::{AskChange, EventBody, Role, ToolPhase, Turn, visible};
 
 /// Returns an event as text for a terminal, if it is part of the conversation.
 pub(crate) fn render(body: &EventBody) -> Option<String> {
@@ -35,8 +35,7 @@ pub(crate) fn render(body: &EventBody) -> Option<String> {
     Some(format!("{text}\r\n"))
 }
 
-/// Returns text without anything a terminal would obey.
+/// Returns text with nothing that a terminal would obey or that cannot be seen.
 fn clean(text: &str) -> String {
-    let kept: String = text.chars().filter(|c| !c.is_control() || *c == '\n').collect();
-    kept.replace('\n', "\r\n")
+    visible(text).replace('\n', "\r\n")
 }

@@ -34,6 +34,7 @@ fn options(script: &str) -> Options {
         queries: Queries::Answered,
         grace: Duration::from_secs(10),
         idle_timeout: None,
+        guard: None,
     }
 }
 

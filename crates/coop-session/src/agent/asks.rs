@@ -432,7 +432,7 @@ fn describe(answer: &Answer) -> String {
             let told =
                 |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && *value != Value::Array(vec![]);
             let kept = fields.into_iter().filter(|(key, value)| key == "accept" && !value.is_null() || told(value));
-            Some(Value::Object(kept.filter(|(key, _)| key != "ask").collect()).to_string())
+            Some(Value::Object(kept.filter(|(key, _)| key != "ask" && key != "shown").collect()).to_string())
         })
         .unwrap_or_default()
 }

@@ -80,7 +80,8 @@ pub(crate) struct Agent {
     settles_at: Option<Instant>,
     /// Whether any hook was heard.
     hooked: bool,
-    title: String,
+    /// How often the title had been set when it was last looked at.
+    title_count: u64,
     look_at: Option<Instant>,
     looked: Option<Instant>,
 }
@@ -137,7 +138,7 @@ impl Agent {
             closing: None,
             settles_at: None,
             hooked: false,
-            title: String::new(),
+            title_count: 0,
             look_at: None,
             looked: None,
         }
@@ -182,8 +183,9 @@ impl Agent {
         self.look_at = None;
         self.looked = Some(now.instant);
         let mut effects = Vec::new();
-        if *screen.title != *self.title {
-            self.title = screen.title.to_string();
+        // A title that was set anew is news, also where it is the same: another may have been there between two looks.
+        if screen.title_count != self.title_count {
+            self.title_count = screen.title_count;
             effects.extend(self.observe(&Observation::Title(&screen.title), now));
         }
         effects.extend(self.observe(&Observation::Screen(screen), now));

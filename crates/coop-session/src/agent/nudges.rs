@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use coop_api::{
     AgentState, Error, ErrorCode, EventBody, Nudge, NudgeId, NudgeRequest, Receipt, Reply, Screen, When, WriterId,
+    preview,
 };
 use coop_drivers::{Refusal, View};
 
@@ -18,8 +19,6 @@ const MAX_MESSAGE: usize = 1024 * 1024;
 const MAX_QUEUED: usize = 1000;
 /// How long a message waits for the agent to show its input, if it is to be delivered at once.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How much of a message is shown, in characters.
-const PREVIEW: usize = 80;
 
 #[derive(Default)]
 pub(super) struct Nudges {
@@ -80,7 +79,7 @@ impl Agent {
         self.nudges.count += 1;
         let nudge = Nudge {
             id: NudgeId(format!("nudge-{}", self.nudges.count)),
-            preview: request.message.chars().take(PREVIEW).collect(),
+            preview: preview(&request.message, &serde_json::Value::Null),
             bytes: request.message.len(),
             when: request.when,
             since: now.rfc3339(),

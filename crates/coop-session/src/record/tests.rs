@@ -202,6 +202,7 @@ async fn recorded(script: &str, ring: usize, recording: Recording) -> String {
         queries: crate::Queries::Answered,
         grace: Duration::from_secs(10),
         idle_timeout: None,
+        guard: None,
     };
     let open = recording.open().expect("it can be recorded");
     let run = async {

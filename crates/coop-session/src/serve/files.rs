@@ -7,7 +7,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 use coop_drivers::{Served, Service};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2};
+use coop_folder::beneath;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat};
 
 /// A text longer than this is not read or written.
 const MAX_TEXT: u64 = 64 * 1024 * 1024;
@@ -114,8 +115,7 @@ impl Folder {
 
     /// Opens what is beneath this folder, and nothing else.
     fn beneath(&self, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        Ok(openat2(&self.handle, path, flags | OFlags::CLOEXEC, mode, resolve)?)
+        beneath(&self.handle, path, flags, mode, ResolveFlags::empty())
     }
 
     /// Returns a path as seen from this folder.

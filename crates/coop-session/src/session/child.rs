@@ -78,7 +78,7 @@ impl Session {
     }
 
     fn set_guard(&mut self, pid: u32) {
-        let Some(guard) = self.options.driven.as_ref().and_then(|driven| driven.guard.as_ref()) else { return };
+        let Some(guard) = &self.options.guard else { return };
         let leaders: Vec<_> = [pid].into_iter().chain(self.companion.as_ref().map(Companion::pid)).collect();
         self.guard = Guard::over(&leaders, guard)
             .inspect_err(|error| tracing::warn!(%error, "nobody will end the agent if coop is killed"))

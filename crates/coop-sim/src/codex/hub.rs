@@ -163,7 +163,10 @@ impl State {
         let Some(thread) = &mut self.thread else { return };
         thread.total.add(tokens);
         let usage = json!({ "total": thread.total.shown(), "last": tokens.shown() });
-        self.happened("thread/tokenUsage/updated", json!({ "tokenUsage": usage }));
+        let turn = self.turn.as_ref().map(|(turn, _)| turn);
+        let params = json!({ "threadId": thread.id, "turnId": turn, "tokenUsage": usage });
+        thread.last_usage = Some(params.clone());
+        self.happened("thread/tokenUsage/updated", params);
     }
 
     fn write(&mut self, kind: &str, payload: &Value) {
@@ -203,11 +206,14 @@ impl State {
         }
     }
 
-    /// Does what has to come after the reply: asks again what a client that joins has not heard.
+    /// Does what has to come after the reply: a client that joins is told what was used, and asked again.
     fn after(&mut self, client: ClientId, method: &str) {
         if method == "thread/resume"
             && let Some(client) = self.clients.get(&client).filter(|client| client.follows)
         {
+            if let Some(params) = self.thread.as_ref().and_then(|thread| thread.last_usage.as_ref()) {
+                let _ = client.tell.send(json!({ "method": "thread/tokenUsage/updated", "params": params }));
+            }
             self.asked.values().for_each(|(message, _)| drop(client.tell.send(message.clone())));
         }
     }
@@ -277,6 +283,7 @@ impl State {
             status: json!({ "type": "idle" }),
             is_written: resumed.is_some(),
             total: Tokens::default(),
+            last_usage: None,
         };
         let shown = thread.shown();
         self.thread = Some(thread);

@@ -23,6 +23,8 @@ pub(crate) struct Thread {
     pub(crate) is_written: bool,
     /// All tokens so far.
     pub(crate) total: Tokens,
+    /// What was told of them last.
+    pub(crate) last_usage: Option<Value>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]

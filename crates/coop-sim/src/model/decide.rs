@@ -26,10 +26,16 @@ pub(crate) struct Memory {
     faults: HashMap<(String, usize), u32>,
     /// How often each reply of the script was given.
     given: HashMap<usize, u32>,
+    /// How often servers of tools were waited for, by the text.
+    waits: HashMap<String, usize>,
 }
 
 /// What agents get that ask for a name of the conversation.
 const SIDE_TEXT: &str = "Mock title";
+/// The tool by which Claude Code lets its model wait for servers of tools that it is still connecting to.
+const WAIT_FOR_SERVERS: &str = "WaitForMcpServers";
+/// A server that is not there by then will not be.
+const MOST_WAITS: usize = 3;
 /// Four words a second.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -43,6 +49,7 @@ impl Memory {
     pub(crate) fn forget(&mut self) {
         self.faults.clear();
         self.given.clear();
+        self.waits.clear();
     }
 
     fn next_id(&mut self) -> ReplyId {
@@ -92,7 +99,9 @@ fn recite(scripted: &Scripted, script: &Script, asked: &Asked, reply: Reply) -> 
 /// Does what the prompt tells: the step after as many as there are results.
 fn follow(script: &Script, memory: &mut Memory, asked: &Asked, reply: Reply) -> Outcome {
     let turn = Turn::of(parse(&asked.text));
-    let step = turn.steps.get(asked.results.len()).unwrap_or(&turn.last);
+    let waits = memory.waits.entry(asked.text.clone()).or_default();
+    let results = asked.results.len().saturating_sub(*waits);
+    let step = turn.steps.get(results).unwrap_or(&turn.last);
     let mut ending = step.ending;
     for (place, fault, times) in &step.faults {
         if spend(*times, memory.faults.entry((asked.text.clone(), *place)).or_default()) {
@@ -111,9 +120,13 @@ fn follow(script: &Script, memory: &mut Memory, asked: &Asked, reply: Reply) -> 
                 text.extend(words(&format!("I will call {}.", found.name)));
                 call = Some(found);
             }
+            None if *waits < MOST_WAITS && may_come(act, asked) => {
+                *waits += 1;
+                call = Some(tools::call_by_name(WAIT_FOR_SERVERS, serde_json::json!({}), &asked.tools));
+            }
             None => text.extend(words(&no_tool(act, asked))),
         },
-        None => text.extend(turn.last_words(script, asked.results.len()).iter().flat_map(|text| words(text))),
+        None => text.extend(turn.last_words(script, results).iter().flat_map(|text| words(text))),
     }
     let usage = turn.usage.unwrap_or(reply.usage);
     Outcome::Answer { delay: Duration::ZERO, reply: Reply { text, call, usage, ..reply }, ending }
@@ -192,6 +205,11 @@ fn spend(times: Times, so_far: &mut u32) -> bool {
 fn ticks(talk: Duration) -> Vec<Delta> {
     let count = talk.as_millis() / TICK.as_millis();
     (0..count).map(|number| Delta { text: format!("tick {number}. "), wait: TICK }).collect()
+}
+
+/// Tells whether a tool may be of a server that is not connected yet.
+fn may_come(act: &Act, asked: &Asked) -> bool {
+    tools::directive_name(act).starts_with("mcp__") && asked.tools.iter().any(|tool| tool.name == WAIT_FOR_SERVERS)
 }
 
 fn no_tool(act: &Act, asked: &Asked) -> String {

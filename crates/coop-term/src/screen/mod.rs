@@ -186,6 +186,7 @@ impl Screen {
             cursor: term.cursor(),
             modes: term.modes(),
             title,
+            title_count: term.title_count,
             cwd: term.cwd.as_deref().map(Arc::from),
             scrollback: term.history_len(),
             plain: Memo::default(),

@@ -46,6 +46,7 @@ pub(super) struct Terminal {
     /// The character that REP repeats; anything but printing forgets it.
     pub(super) last_printed: Option<char>,
     pub(super) title: String,
+    pub(super) title_count: u64,
     title_stack: Vec<String>,
     pub(super) cwd: Option<String>,
     /// What is to be sent back to the child.
@@ -117,6 +118,7 @@ impl Terminal {
             extras: Extras::default(),
             last_printed: None,
             title: String::new(),
+            title_count: 0,
             title_stack: Vec::new(),
             cwd: None,
             replies: Vec::new(),
@@ -130,6 +132,7 @@ impl Terminal {
         // What is around the screen is not part of it.
         self.replies = before.replies;
         self.title = before.title;
+        self.title_count = before.title_count;
         self.cwd = before.cwd;
     }
 
@@ -583,6 +586,7 @@ impl Terminal {
 
     pub(super) fn set_title(&mut self, title: String) {
         self.title = title;
+        self.title_count += 1;
     }
 
     pub(super) fn push_title(&mut self) {
@@ -594,7 +598,7 @@ impl Terminal {
 
     pub(super) fn pop_title(&mut self) {
         if let Some(title) = self.title_stack.pop() {
-            self.title = title;
+            self.set_title(title);
         }
     }
 

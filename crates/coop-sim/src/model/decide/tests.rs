@@ -124,6 +124,23 @@ fn what_cannot_be_done_is_said() {
     assert_eq!(Talk::new("[[err:soon]]").next(), "BAD DIRECTIVE [[err:soon]]");
 }
 
+/// On a busy machine Claude Code asks its model before coop's tools are there.
+#[test]
+fn a_server_of_tools_that_is_being_connected_is_waited_for() {
+    let mut talk = Talk::new("[[tool mcp__coop__x {}]] [[text:Done.]]");
+    talk.asked.tools.push(Tool::function(WAIT_FOR_SERVERS));
+    assert_eq!(talk.next(), "<WaitForMcpServers {}>");
+    talk.asked.tools = vec![Tool::function("mcp__coop__x")];
+    assert_eq!(talk.returned(), "I will call mcp__coop__x. <mcp__coop__x {}>");
+    assert_eq!(talk.returned(), "Done.");
+
+    let mut never = Talk::new("[[tool mcp__coop__x {}]]");
+    never.asked.tools = vec![Tool::function(WAIT_FOR_SERVERS)];
+    never.next();
+    let said: Vec<String> = (0..MOST_WAITS).map(|_| never.returned()).collect();
+    assert!(said.last().is_some_and(|said| said.starts_with("NO TOOL")), "{said:?}");
+}
+
 #[test]
 fn side_requests_use_nothing_up() {
     let mut talk = Talk::scripted("[[reply]]\ntext = 'scripted'", "x [[err:500x1]]");
