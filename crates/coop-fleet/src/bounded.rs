@@ -1,23 +1,63 @@
-//! A command that is run to its end, with a limit to its time and to what is kept of what it prints.
+//! The one way to start a program from the daemon or the CLI: without coop's variables, and bounded in time and output.
 
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::process::{ExitStatus, Stdio};
+use std::process::{ExitStatus, Output, Stdio};
 use std::time::Duration;
 
+use coop_api::is_coop_variable;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use crate::store::STORE_SECRETS;
-
 /// How much is kept: the end, which is where programs say what is wrong.
 pub(crate) const MOST_OUTPUT: usize = 16 * 1024;
 const PIECE: usize = 8 * 1024;
 /// More than a pipe holds, so that what a command printed at its end is all there.
 const PIECES: usize = 16;
+
+/// Returns a command whose process gets none of coop's variables. An agent may have written what it runs, and can read the
+/// environment of every process of its user.
+pub fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    remove_coop_variables(&mut command, std::env::vars_os().map(|(name, _)| name));
+    command
+}
+
+fn remove_coop_variables(command: &mut Command, inherited: impl Iterator<Item = OsString>) {
+    for name in inherited.filter(|name| is_coop_variable(name)) {
+        command.env_remove(name);
+    }
+}
+
+/// Runs a command to its end and returns all that it printed; none if its time was up, and it was killed with all that it
+/// had started.
+pub async fn output(mut command: Command, limit: Duration) -> io::Result<Option<Output>> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
+    let child = command.spawn()?;
+    let group = child.id();
+    let ended = child.wait_with_output();
+    tokio::pin!(ended);
+    // Dropped before the child, so that the process id cannot belong to another process yet.
+    let mut group = Group(group);
+    let Ok(output) = timeout(limit, ended.as_mut()).await else { return Ok(None) };
+    group.0 = None;
+    output.map(Some)
+}
+
+/// A process group that is killed when this is dropped.
+struct Group(Option<u32>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
 
 /// How a command has ended, and what it printed last, on both of its outputs in order.
 #[derive(Debug)]
@@ -32,14 +72,15 @@ pub(crate) struct Ran {
 /// Runs a command. What it leaves running is not waited for.
 pub(crate) async fn run(command: Command, input: Option<Vec<u8>>, limit: Duration) -> io::Result<Ran> {
     let (mut child, output) = start(command, input)?;
-    let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    let mut group = Group(child.id());
     let mut kept = Kept::default();
     match timeout(limit, follow(&mut child, &output, &mut kept)).await {
-        Ok(status) => Ok(kept.ran(Some(status?))),
+        Ok(status) => {
+            group.0 = None;
+            Ok(kept.ran(Some(status?)))
+        }
         Err(_) => {
-            if let Some(group) = group {
-                let _ = kill_process_group(group, Signal::KILL);
-            }
+            drop(group);
             let _ = child.wait().await;
             Ok(kept.ran(None))
         }
@@ -49,11 +90,6 @@ pub(crate) async fn run(command: Command, input: Option<Vec<u8>>, limit: Duratio
 /// Both of its outputs go into one pipe, so that their lines stay in order.
 fn start(mut command: Command, input: Option<Vec<u8>>) -> io::Result<(Child, pipe::Receiver)> {
     let (reader, writer) = io::pipe()?;
-    // It may run what an agent wrote.
-    command.env_remove("COOP_AUTH_TOKEN");
-    for name in STORE_SECRETS {
-        command.env_remove(name);
-    }
     command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(writer.try_clone()?).stderr(writer);
     // It is ended with all that it has started.
@@ -115,5 +151,42 @@ impl Kept {
 
     fn ran(self, status: Option<ExitStatus>) -> Ran {
         Ran { status, output: self.bytes, is_cut: self.is_cut }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    #[test]
+    fn a_program_gets_none_of_coops_variables() {
+        let mut command = Command::new("env");
+        let inherited = ["PATH", "COOP_AUTH_TOKEN", "COOP_API_KEY", "COOP_STORE_PASSWORD", "HOME", "COOP"];
+        remove_coop_variables(&mut command, inherited.into_iter().map(OsString::from));
+        let removed: Vec<_> = command.as_std().get_envs().map(|(name, _)| name.to_os_string()).collect();
+        assert_eq!(removed, ["COOP", "COOP_API_KEY", "COOP_AUTH_TOKEN", "COOP_STORE_PASSWORD"]);
+    }
+
+    #[tokio::test]
+    async fn a_program_that_is_given_up_is_killed_with_all_it_started() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let fifo = folder.path().join("fifo");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).expect("a FIFO");
+        // As long as a process has it open for writing there is no end to read.
+        let mut held = pipe::OpenOptions::new().open_receiver(&fifo).expect("open");
+        let mut shell = command("sh");
+        shell.arg("-c").arg(format!("exec 3>{}; sleep 600 & echo here >&3; wait", fifo.display()));
+        let limit = Duration::from_secs(60);
+        let mut here = [0; 5];
+        tokio::select! {
+            ended = output(shell, limit) => panic!("it ended: {ended:?}"),
+            begun = held.read_exact(&mut here) => drop(begun.expect("read")),
+        }
+        let mut rest = String::new();
+        timeout(limit, held.read_to_string(&mut rest)).await.expect("no process holds it").expect("read");
+        assert_eq!((&here, rest.as_str()), (b"here\n", ""));
     }
 }

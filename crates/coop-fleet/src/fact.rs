@@ -24,7 +24,9 @@ impl Fact {
     pub const VANISHED: Seq = Seq(i64::MAX as u64);
 
     /// Returns what an event of a sidecar is to a fleet.
-    pub fn heard(agent: &AgentId, sidecar: &str, event: Event) -> Self {
+    pub fn heard(agent: &AgentId, sidecar: &str, mut event: Event) -> Self {
+        // What sits beside an agent in a container may be the agent itself.
+        event.body.shorten();
         let told = Some((sidecar.to_owned(), event.seq));
         Self { agent: agent.clone(), told, input: translate(&event), event: Some(Box::new(event)) }
     }

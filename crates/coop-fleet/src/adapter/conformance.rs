@@ -254,6 +254,7 @@ mod tests {
             runtime: None,
             settings: None,
             isolate: true,
+            trust: false,
             stop: StopMode::Allow,
             ask_user: false,
             start: Start::default(),

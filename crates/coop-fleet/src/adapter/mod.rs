@@ -45,6 +45,8 @@ pub struct AgentConfig {
     pub runtime: Option<String>,
     /// Whether it has a configuration of its own.
     pub isolate: bool,
+    /// Whether that configuration says that the folder is trusted, so that the agent does not ask.
+    pub trust: bool,
     /// Settings in the agent's own words, with `${NAME}` for variables.
     pub settings: Option<serde_json::Value>,
     /// How the end of its turns is held.

@@ -7,7 +7,7 @@ use super::{AgentDefinition, DefinitionError, OWN_AGENT, Prime, Start, actions};
 use crate::adapter::SHIM;
 use crate::engine::{IdleAction, Limits};
 
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "driver",
     "command",
     "prompt",
@@ -15,6 +15,7 @@ const KEYS: [&str; 16] = [
     "env",
     "runtime",
     "isolate",
+    "trust",
     "settings",
     "record",
     "kind",
@@ -75,6 +76,13 @@ pub(super) fn read(name: &Key<'_>, node: &Node<'_>) -> Result<AgentDefinition, D
     if driver == "unknown" {
         check_unknown(&given, prompt.as_ref(), name)?;
     }
+    let isolate = table.get("isolate").map(|node| node.flag()).transpose()?.unwrap_or_default();
+    let trust = table.get("trust").map(|node| Ok((node.flag()?, node))).transpose()?;
+    if let Some((true, node)) = &trust
+        && !isolate
+    {
+        return Err(node.error("this needs isolate = true: coop does not write to the user's own configuration"));
+    }
     let is_own_agent = driver == OWN_AGENT;
     Ok(AgentDefinition {
         name: name.text().to_owned(),
@@ -84,7 +92,8 @@ pub(super) fn read(name: &Key<'_>, node: &Node<'_>) -> Result<AgentDefinition, D
         folder: table.text("folder")?,
         env: table.get("env").map(|node| env(&node, is_own_agent)).transpose()?.unwrap_or_default(),
         runtime: table.get("runtime").map(|node| runtime(&node)).transpose()?,
-        isolate: table.get("isolate").map(|node| node.flag()).transpose()?.unwrap_or_default(),
+        isolate,
+        trust: trust.is_some_and(|(trust, _)| trust),
         settings: table.get("settings").map(|node| settings(&node)).transpose()?,
         record: record(table.get("record"))?,
         start: table.get("start").map(|node| start(&node)).transpose()?.unwrap_or_default(),

@@ -8,10 +8,10 @@
 //! on_error = { rate_limit = { action = "retry", cooldown = "5m" } }
 //!
 //! [[policy]]
-//! tool = "Bash"
-//! command = "cargo test *"
+//! tool = "shell"
+//! command = "cargo test"
 //! decide = "allow"
-//! why = "tests change nothing"
+//! why = "it may run its own code"
 //!
 //! [commands]
 //! format = ["cargo", "fmt"]
@@ -30,13 +30,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use coop_policy::{Policy, Warned, kind_of};
 use serde::Serialize;
 use serde_json::Value;
 
 use self::read::Node;
 pub(crate) use self::substitute::substitute;
 use crate::engine::{Actions, Limits, Rules};
-use crate::policy::Policy;
 use crate::workspace::{COMMAND_LIMIT, NamedCommand};
 
 /// The driver of coop's own agent, `coop run`: its command is options of that.
@@ -72,6 +72,8 @@ pub struct AgentDefinition {
     pub runtime: Option<String>,
     /// Whether it has a configuration of its own.
     pub isolate: bool,
+    /// Whether that configuration says that the folder is trusted, so that the agent does not ask.
+    pub trust: bool,
     /// Settings in the agent's own words, with `${NAME}` for variables.
     pub settings: Option<Value>,
     /// How large the recording of its terminal may become, in bytes; none is made without it.
@@ -185,7 +187,14 @@ impl AgentDefinition {
             limits: self.limits.clone(),
             policy: policy.clone(),
             folder: folder.to_owned(),
+            kind: kind_of(&self.driver, &self.command).map(|known| known.name),
         }
+    }
+
+    /// Returns what a person should know about the rules for this agent.
+    pub fn warnings(&self, policy: &Policy) -> Vec<String> {
+        let kind = kind_of(&self.driver, &self.command);
+        policy.warnings(Warned { name: &self.name, kind, command: &self.command, settings: self.settings.as_ref() })
     }
 }
 

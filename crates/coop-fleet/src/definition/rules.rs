@@ -1,6 +1,7 @@
+use coop_policy::{CommandPattern, Glob, PathPattern, Rule, ToolPattern, Verdict};
+
 use super::DefinitionError;
 use super::read::Node;
-use crate::policy::{CommandPattern, Glob, PathPattern, Rule, Verdict};
 
 pub(super) fn read(node: &Node<'_>) -> Result<Rule, DefinitionError> {
     let table = node.table(&["agent", "tool", "path", "command", "decide", "why"])?;
@@ -20,7 +21,7 @@ pub(super) fn read(node: &Node<'_>) -> Result<Rule, DefinitionError> {
         None => None,
     };
     let agent = table.text("agent")?.map(Glob::new);
-    let tool = table.text("tool")?.map(Glob::new);
+    let tool = table.text("tool")?.map(|pattern| ToolPattern::new(&pattern));
     if verdict == Verdict::Allow && tool.is_none() && path.is_none() && command.is_none() {
         return Err(node.error(
             "this rule allows everything; name a \"tool\", a \"path\" or a \"command\", and tool = \"*\" if that is meant",

@@ -1,6 +1,7 @@
+use coop_policy::Verdict;
+
 use super::*;
 use crate::engine::{Attempts, ErrorAction, IdleAction, PromptAction, StopMode};
-use crate::policy::Verdict;
 
 const WHOLE: &str = r#"
 [agents.fixer]
@@ -11,6 +12,7 @@ folder = "project"
 env = { RUST_LOG = "debug", COOP_SIM_SCENARIO = "plain" }
 runtime = "pty"
 isolate = true
+trust = true
 record = 8
 limits = { turns = 20, time = "2h", cost_usd = 5 }
 start = { text = "Answer in English.", resume = { shell = ["git log -3"] } }
@@ -28,10 +30,10 @@ kind = "crew"
 
 [[policy]]
 agent = "fix*"
-tool = "Bash"
-command = "cargo test *"
+tool = "shell"
+command = "cargo test"
 decide = "allow"
-why = "tests change nothing"
+why = "it may run its own code"
 
 [[policy]]
 path = "/etc/**"
@@ -44,7 +46,7 @@ fn a_whole_file_is_read() {
     let fixer = &definition.agents["fixer"];
     assert_eq!(fixer.command, ["claude", "--model", "opus"]);
     assert_eq!((fixer.prompt.as_deref(), fixer.folder.as_deref()), (Some("Make the tests pass."), Some("project")));
-    assert_eq!(fixer.env.len(), 2);
+    assert_eq!((fixer.env.len(), fixer.isolate, fixer.trust), (2, true, true));
     let limits = Limits { turns: Some(20), time: Some(Duration::from_secs(7200)), cost_usd: Some(5.0) };
     assert_eq!(fixer.limits, limits);
     let steps = fixer.actions.on_idle.steps();
@@ -66,7 +68,7 @@ fn a_whole_file_is_read() {
     assert_eq!(helper.command, ["claude"]);
     assert_eq!(helper.actions.stop(0), (StopMode::Gate, true), "crew waits for somebody");
     let rules: Vec<_> = definition.policy.rules.iter().map(|rule| (rule.verdict, rule.line)).collect();
-    assert_eq!(rules, [(Verdict::Allow, 25), (Verdict::Deny, 32)]);
+    assert_eq!(rules, [(Verdict::Allow, 26), (Verdict::Deny, 33)]);
 }
 
 /// It is a part of coop: there is no program to name, and what sets it is called like what sets coop.
@@ -106,6 +108,10 @@ fn mistakes_are_told_with_their_line() {
         (
             "[agents.a]\ncommand = \"claude -p\"",
             "line 2, column 11: a command is a list of words, such as [\"claude\", \"--model\", \"opus\"]: no shell reads it",
+        ),
+        (
+            &agent("trust = true"),
+            "line 3, column 9: this needs isolate = true: coop does not write to the user's own configuration",
         ),
         ("[agents.a]\ncommand = []", "line 2, column 11: a command has at least the name of a program"),
         (
@@ -205,4 +211,13 @@ fn commands_have_names_words_and_a_limit() {
         ("test".to_owned(), named(&["make"], std::time::Duration::from_secs(600))),
     ];
     assert_eq!(Definition::parse(text).expect("a definition").commands, expected.into());
+}
+
+#[test]
+fn rules_that_match_nothing_are_told_for_the_agent_they_are_for() {
+    let text = "[agents.a]\ndriver = \"codex\"\n[agents.b]\ndriver = \"auto\"\ncommand = [\"claude\"]\n\
+                [[policy]]\ntool = \"Bash\"\ndecide = \"deny\"\n";
+    let definition = Definition::parse(text).expect("it makes sense");
+    let warned = |name: &str| definition.agents[name].warnings(&definition.policy).len();
+    assert_eq!((warned("a"), warned("b")), (1, 0));
 }

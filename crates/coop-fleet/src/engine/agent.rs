@@ -32,6 +32,9 @@ pub struct Agent {
     pub since: Timestamp,
     /// What it has cost, as far as that is known.
     pub cost_usd: f64,
+    /// What the agents have cost that it started, and those that they started; as far as that is known.
+    #[serde(default)]
+    pub descendants_usd: f64,
     /// The last thing it said.
     pub last_message: Option<String>,
     /// How its last process ended: code and signal.
@@ -166,6 +169,7 @@ impl Agent {
             turn: 0,
             since: now,
             cost_usd: 0.0,
+            descendants_usd: 0.0,
             last_message: None,
             exit: None,
             asks: Vec::new(),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use coop_api::{Ask, AskId, Fault};
+use coop_policy::{Request, Verdict};
 
 use super::action::{Act, DeadAction, ErrorAction};
 use super::agent::{Agent, Count, Outcome, Phase};
@@ -11,7 +12,6 @@ use super::occasion::{Due, Occasion};
 use super::plan::{Attempts, Effective};
 use super::template::Facts;
 use super::{Rules, Timestamp};
-use crate::policy::{Request, Verdict};
 
 const WHERE_LEFT: &str = "Your process was started again. Continue where you left off.";
 
@@ -62,7 +62,8 @@ impl<'a> Dispatch<'a> {
 
     /// Rules come first. What they leave open the definition decides, by the kind of ask.
     pub(super) fn on_prompt(&mut self, ask: &Ask) {
-        let request = Request { agent: &self.rules.name, folder: &self.rules.folder, ask };
+        let Rules { name, kind, folder, .. } = self.rules;
+        let request = Request { agent: name, kind: *kind, folder, ask };
         match self.rules.policy.decide(&request) {
             Some(decision) => match decision.verdict {
                 Verdict::Allow => self.answer(&ask.id, Say::Yes, By::Rule { line: decision.line }, decision.why),
@@ -179,7 +180,7 @@ impl<'a> Dispatch<'a> {
 
     fn limit(&self) -> Option<String> {
         let agent = &self.agent;
-        self.rules.limits.reached(agent.turn, agent.since, self.now, agent.cost_usd)
+        self.rules.limits.reached(agent.turn, agent.since, self.now, agent.cost_usd + agent.descendants_usd)
     }
 
     pub(super) fn finish(&mut self, outcome: Outcome) {

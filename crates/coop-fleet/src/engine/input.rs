@@ -57,6 +57,11 @@ pub enum Input {
         /// The last.
         to: Seq,
     },
+    /// The oldest of what it told was removed from the store.
+    Trimmed {
+        /// How much, and why.
+        why: String,
+    },
     /// Its process lives, and cannot be reached.
     Unreachable {
         /// What was seen.
@@ -66,6 +71,16 @@ pub enum Input {
     Cost {
         /// In US dollars.
         usd: f64,
+    },
+    /// What an agent has cost that was started by it, or below it, since that was last told.
+    DescendantCost {
+        /// In US dollars.
+        usd: f64,
+    },
+    /// Another agent has sent it a message. That is no person: what was counted counts on.
+    Messaged {
+        /// `agent` and its id.
+        by: String,
     },
     /// The moment that was waited for has come.
     Due,

@@ -9,7 +9,7 @@ pub struct Limits {
     pub turns: Option<u64>,
     /// Time since it was first started.
     pub time: Option<Duration>,
-    /// US dollars, as far as prices are known.
+    /// US dollars, as far as prices are known, for the agent and all that were started by it or below it.
     pub cost_usd: Option<f64>,
 }
 

@@ -72,7 +72,9 @@ pub struct Rules {
     /// How far it may go.
     pub limits: Limits,
     /// What it may do without anybody being asked.
-    pub policy: crate::policy::Policy,
+    pub policy: coop_policy::Policy,
     /// Where it works; relative paths in its requests and in rules begin here.
     pub folder: String,
+    /// Its kind, by the name of its driver; nothing if that is not known.
+    pub kind: Option<&'static str>,
 }

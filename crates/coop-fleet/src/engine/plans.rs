@@ -108,6 +108,13 @@ impl Actions {
         }
     }
 
+    /// Tells whether any of them runs a command.
+    pub fn has_gate(&self) -> bool {
+        let PromptPlans { permission, plan, question, setup } = &self.on_prompt;
+        let mut asked = [permission, plan, question, setup].into_iter().flat_map(|plan| plan.steps());
+        self.on_idle.steps().iter().any(|step| step.gate.is_some()) || asked.any(|step| step.gate.is_some())
+    }
+
     /// Returns how a sidecar that starts now holds the end of turns, and whether the agent is to ask its user then.
     pub fn stop(&self, used: u32) -> (StopMode, bool) {
         let action = self.on_idle.effective(used).step.action;

@@ -39,8 +39,9 @@ impl Dispatch<'_> {
             Input::StopBlocked { reason: Some(_) } => {}
             Input::Interrupted => self.agent.dispatched = Some(self.agent.turn),
             // Kept for people to see. A silence says nothing about the agent.
-            Input::Missed { .. } | Input::Unreachable { .. } => {}
+            Input::Missed { .. } | Input::Trimmed { .. } | Input::Unreachable { .. } => {}
             Input::Cost { usd } => self.agent.cost_usd = *usd,
+            Input::DescendantCost { usd } => self.agent.descendants_usd += *usd,
             Input::Due => self.due(),
             Input::GateEnded { intent, verdict } => self.gate_ended(intent, verdict),
             Input::IntentFailed { intent, why } => self.intent_failed(intent, why),
@@ -51,7 +52,7 @@ impl Dispatch<'_> {
             Input::RunsOn { .. } => self.runs_on(),
             Input::Revived { .. } => self.revived(),
             // It is in the log so that everybody can see who it was.
-            Input::Decided { .. } | Input::Adopted { .. } => {}
+            Input::Decided { .. } | Input::Adopted { .. } | Input::Messaged { .. } => {}
         }
     }
 

@@ -1,10 +1,10 @@
 use std::time::Duration;
 
 use coop_api::{AgentId, Ask, AskChannel, AskId, AskKind, Fault, FaultKind};
+use coop_policy::Policy;
 use proptest::prelude::*;
 
 use super::*;
-use crate::policy::Policy;
 
 fn rules(actions: Actions) -> Rules {
     Rules {
@@ -14,6 +14,7 @@ fn rules(actions: Actions) -> Rules {
         limits: Limits::default(),
         policy: Policy::default(),
         folder: "/home/dev".to_owned(),
+        kind: Some("claude"),
     }
 }
 
@@ -396,6 +397,15 @@ fn an_agent_at_its_limit_is_not_sent_on() {
     let limits = Limits { cost_usd: Some(1.0), ..Limits::default() };
     let mut play = Play::new(Rules { limits, ..idle_rules(vec![Step::new(IdleAction::Nudge)]) });
     play.feed(&Input::Cost { usd: 1.5 });
+    assert_eq!(play.turn(), ["escalate"]);
+    // What agents below it cost counts too, and messages of agents change nothing about it.
+    let limits = Limits { cost_usd: Some(1.0), ..Limits::default() };
+    let mut play = Play::new(Rules { limits, ..idle_rules(vec![Step::new(IdleAction::Nudge)]) });
+    play.feed(&Input::Cost { usd: 0.5 });
+    play.feed(&Input::DescendantCost { usd: 0.25 });
+    assert_eq!(play.turn(), ["send"]);
+    play.feed(&Input::DescendantCost { usd: 0.25 });
+    play.feed(&Input::Messaged { by: "agent b".to_owned() });
     assert_eq!(play.turn(), ["escalate"]);
 }
 

@@ -1,13 +1,11 @@
 //! A command that decides: 0 is a yes, anything else is not.
 
-use tokio::process::Command;
-
 use super::outside::GateRun;
 use crate::bounded::{self, Ran};
 use crate::engine::GateVerdict;
 
 pub(super) async fn run(gate: &GateRun) -> GateVerdict {
-    let mut command = Command::new("/bin/sh");
+    let mut command = bounded::command("/bin/sh");
     command.arg("-c").arg(&gate.run).current_dir(&gate.folder).env("COOP_AGENT_ID", &gate.agent.0);
     match bounded::run(command, None, gate.limit).await {
         Ok(Ran { status: None, .. }) => GateVerdict::TimedOut,
@@ -36,6 +34,7 @@ mod tests {
     use tokio::net::unix::pipe;
     use tokio::time::timeout;
 
+    use super::super::outside::{Machine, Outside};
     use super::*;
 
     async fn verdict(command: &str, limit: Duration) -> GateVerdict {
@@ -81,6 +80,21 @@ mod tests {
         read.expect("nobody holds it any more").expect("read");
         assert_eq!((&here, rest.as_str()), (b"here\n", ""));
         assert_eq!(verdict("yes", Duration::from_millis(500)).await, GateVerdict::TimedOut, "it never stops printing");
+    }
+
+    /// An agent in a container writes the files that a gate on this machine would run. Also one whose definition was stored
+    /// before that was refused runs none.
+    #[tokio::test]
+    async fn a_gate_that_is_refused_does_not_run() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let machine = Machine { refuses_gates: Some("not here"), ..Machine::default() };
+        let agent = AgentId("fixer".to_owned());
+        let run = "touch ran".to_owned();
+        let gate = GateRun { agent, run, limit: LIMIT, folder: folder.path().to_owned() };
+        assert_eq!(machine.gate(gate.clone()).await, GateVerdict::Broken { why: "not here".to_owned() });
+        assert!(!folder.path().join("ran").exists());
+        assert_eq!(Machine::default().gate(gate).await, GateVerdict::Passed);
+        assert!(folder.path().join("ran").exists());
     }
 
     #[tokio::test]

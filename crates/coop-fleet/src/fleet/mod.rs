@@ -36,6 +36,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::task::{self, JoinHandle};
 use tokio::time::{Instant, timeout, timeout_at};
+use tracing::warn;
 
 use self::clock::Clock;
 pub use self::notify::{Notice, Notify, NotifyError};
@@ -109,6 +110,7 @@ enum Note {
     Ended,
     RunsOn,
     Steered { waits: bool },
+    Messaged,
     Decided(Box<Answer>),
 }
 
@@ -159,8 +161,12 @@ impl Fleet {
     }
 
     /// Starts an agent, and waits until it runs.
-    pub async fn spawn(&self, agent: &AgentId, defined: Defined, by: &str) -> Result<(), FleetError> {
-        self.want(agent, Want::Spawn(Box::new(defined)), by).await
+    /// Returns what a person should know about its rules.
+    pub async fn spawn(&self, agent: &AgentId, defined: Defined, by: &str) -> Result<Vec<String>, FleetError> {
+        let warnings = defined.warnings();
+        self.want(agent, Want::Spawn(Box::new(defined)), by).await?;
+        warnings.iter().for_each(|warning| warn!(%agent, "{warning}"));
+        Ok(warnings)
     }
 
     /// Takes over an agent whose sidecar runs and that nothing is known of, and hears what has happened to it.
@@ -214,6 +220,11 @@ impl Fleet {
     /// Notes that a person has a message for an agent, which waits until that is idle.
     pub async fn queued(&self, agent: &AgentId, by: &str) -> Result<(), FleetError> {
         self.note(agent, Note::Steered { waits: true }, by).await
+    }
+
+    /// Records that an agent has sent another a message.
+    pub async fn messaged(&self, agent: &AgentId, by: &str) -> Result<(), FleetError> {
+        self.note(agent, Note::Messaged, by).await
     }
 
     /// Notes that a person has answered what an agent asked.

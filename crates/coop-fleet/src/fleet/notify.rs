@@ -1,21 +1,19 @@
 //! Calls for people.
 
-use std::process::Stdio;
 use std::time::Duration;
 
 use bytes::Bytes;
-use coop_api::{AgentId, AskId};
+use coop_api::{AgentId, AskId, visible_line};
 use http_body_util::Full;
 use hyper::Request;
 use hyper::header::{CONTENT_TYPE, HOST};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::store::STORE_SECRETS;
+use crate::bounded;
 
 /// How long a call may take. People are not helped by one that comes later.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -93,24 +91,29 @@ impl Notify {
     /// Calls in every way there is. One that fails keeps no other from being tried.
     pub(super) async fn send(&self, notice: &Notice) -> Result<(), String> {
         let mut failures = Vec::new();
+        // Agents choose these words.
+        let notice =
+            &Notice { reason: visible_line(&notice.reason), name: visible_line(&notice.name), ..notice.clone() };
         if let Some(webhook) = &self.webhook {
             failures.extend(limited("the webhook", webhook.post(notice)).await);
         }
         if let Some(command) = &self.command {
-            let mut shell = Command::new("/bin/sh");
+            let mut shell = bounded::command("/bin/sh");
             shell.arg("-c").arg(command).env("COOP_AGENT_ID", &notice.agent.0).env("COOP_REASON", &notice.reason);
-            for name in STORE_SECRETS {
-                shell.env_remove(name);
-            }
-            failures.extend(limited("the command", run(shell, json(notice))).await);
+            failures.extend(limited("the command", run(shell, json(notice).to_vec())).await);
         }
         if self.desktop {
-            let mut show = Command::new("notify-send");
-            show.arg("--app-name=coop").arg("--").arg(format!("{} needs you", notice.name)).arg(&notice.reason);
-            failures.extend(limited("the desktop", run(show, Bytes::new())).await);
+            let mut show = bounded::command("notify-send");
+            show.arg("--app-name=coop").arg("--").arg(format!("{} needs you", notice.name)).arg(markup(&notice.reason));
+            failures.extend(limited("the desktop", run(show, Vec::new())).await);
         }
         if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
     }
+}
+
+/// Returns text as it stands in the body of a desktop notification, which is markup.
+fn markup(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 async fn limited(what: &str, call: impl Future<Output = Result<(), String>>) -> Option<String> {
@@ -139,22 +142,19 @@ impl Webhook {
     }
 }
 
-async fn run(mut command: Command, input: Bytes) -> Result<(), String> {
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-    let mut child = command.spawn().map_err(|error| error.to_string())?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // It need not read it.
-        let _ = stdin.write_all(&input).await;
+async fn run(command: Command, input: Vec<u8>) -> Result<(), String> {
+    match bounded::run(command, Some(input), LIMIT).await.map_err(|error| error.to_string())?.status {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(status.to_string()),
+        None => Err("it took too long".to_owned()),
     }
-    let status = child.wait().await.map_err(|error| error.to_string())?;
-    if status.success() { Ok(()) } else { Err(status.to_string()) }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
 
-    use tokio::io::AsyncReadExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
     use super::*;
@@ -173,6 +173,13 @@ mod tests {
         let told = fs::read_to_string(file).expect("written");
         let json = r#"{"agent":"fixer-1","name":"fixer","reason":"it is idle"}"#;
         assert_eq!(told, format!("{json}\nfixer-1: it is idle\n"));
+        let hidden = Notice { reason: "it asks: \u{202e}ls\u{1b}\nrm".to_owned(), ..notice() };
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("told");
+        let script = format!("echo \"$COOP_REASON\" > {}", file.display());
+        Notify::default().command(&script).send(&hidden).await.expect("called");
+        assert_eq!(fs::read_to_string(file).expect("written"), "it asks: <U+202E>ls<U+001B>␤rm\n");
+        assert_eq!(markup("<a href=\"x\">&</a>"), "&lt;a href=\"x\"&gt;&amp;&lt;/a&gt;");
         let failed = Notify::default().command("exit 4").send(&notice()).await.expect_err("it fails");
         assert_eq!(failed, "nobody could be called by the command: exit status: 4");
     }
@@ -202,6 +209,11 @@ mod tests {
                 Err(part) => assert!(sent.as_ref().is_err_and(|why| why.contains(part)), "{sent:?}"),
             }
         }
+    }
+
+    #[test]
+    fn what_an_agent_wrote_is_no_markup_on_the_desktop() {
+        assert_eq!(markup("<a href='x'>a & b</a>"), "&lt;a href='x'&gt;a &amp; b&lt;/a&gt;");
     }
 
     #[test]

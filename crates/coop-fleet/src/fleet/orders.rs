@@ -29,6 +29,7 @@ impl<A: AgentAdapter, O: Outside> Owner<A, O> {
                     Note::Ended => Input::Dismissed { by, others: true },
                     Note::RunsOn => Input::RunsOn { by },
                     Note::Steered { waits } => Input::Steered { by, waits },
+                    Note::Messaged => Input::Messaged { by },
                     Note::Decided(answer) => Input::Decided { answer, by },
                 };
                 self.record(vec![fact(&agent, input)])?;

@@ -273,6 +273,13 @@ impl<A: AgentAdapter, O: Outside> Owner<A, O> {
             self.lanes.get_mut(agent).into_iter().for_each(|lane| (lane.has_next, lane.lost) = (false, None));
         }
         let intents = self.store.record(&facts, self.clock.now())?;
+        let has_cost = facts.iter().any(|fact| matches!(fact.input, Some(Input::Cost { .. })));
+        if has_cost {
+            // It counts for those above, too.
+            for agent in self.lanes.keys().cloned().collect::<Vec<_>>() {
+                self.refresh(&agent)?;
+            }
+        }
         for fact in &facts {
             self.refresh(&fact.agent)?;
         }

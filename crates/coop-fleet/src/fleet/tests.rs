@@ -64,7 +64,7 @@ fn agent() -> AgentId {
 /// A definition of one agent, with these lines in it.
 fn defined(lines: &str) -> Defined {
     let text = format!("[agents.fixer]\ndriver = \"claude\"\n{lines}\n");
-    Defined { text, name: "fixer".to_owned(), folder: "/".to_owned(), prompt: None }
+    Defined { text, name: "fixer".to_owned(), folder: "/".to_owned(), prompt: None, parent: None }
 }
 
 impl Lab {

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use super::client::Client;
 use crate::adapter::AgentConfig;
+use crate::bounded;
 use crate::sidecar::Identity;
 
 /// How long a shim may take until it answers.
@@ -82,13 +83,7 @@ pub(crate) async fn launch(config: &AgentConfig, folder: &Path, port: u16) -> Re
 
 fn command(config: &AgentConfig, port: u16, out: File, log: File) -> Command {
     let mut words = config.command.iter();
-    let mut command = Command::new(words.next().map_or("", String::as_str));
-    // What is set for us is not meant for a shim.
-    for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|name| name == "COOP" || name.starts_with("COOP_")) {
-            command.env_remove(name);
-        }
-    }
+    let mut command = bounded::command(words.next().map_or("", String::as_str));
     command.args(words).envs(&config.env).env("AGENT_PORT", port.to_string()).current_dir(&config.folder);
     command.stdin(Stdio::null()).stdout(out).stderr(log).process_group(0);
     command
@@ -137,15 +132,7 @@ pub(crate) fn end_group(identity: &Identity, signal: Signal) {
 
 /// Writes something down, whole or not at all.
 pub(crate) fn keep(folder: &Path, name: &str, what: &impl Serialize) -> io::Result<()> {
-    let text = serde_json::to_string(what).map_err(io::Error::other)?;
-    let new = tempfile_in(folder, name);
-    let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
-    io::Write::write_all(&mut file, text.as_bytes())?;
-    fs::rename(new, folder.join(name))
-}
-
-fn tempfile_in(folder: &Path, name: &str) -> std::path::PathBuf {
-    folder.join(format!("{name}.{:08x}.new", fastrand::u32(..)))
+    crate::private::write(&folder.join(name), serde_json::to_string(what).map_err(io::Error::other)?)
 }
 
 pub(crate) fn kept<T: DeserializeOwned>(folder: &Path, name: &str) -> Option<T> {

@@ -230,13 +230,13 @@ fn ask(frame: &Frame) -> Ask {
     };
     let args = frame.event.get("toolArgs");
     let command = args.and_then(|args| args["command"].as_str().or_else(|| args["file_path"].as_str()));
-    let preview = if is_tool { command.unwrap_or_else(|| frame.text("toolName")) } else { frame.text("title") };
+    let about = if is_tool { command.unwrap_or_else(|| frame.text("toolName")) } else { frame.text("title") };
     Ask {
         id: AskId(frame.text("decisionId").to_owned()),
         kind: if is_tool { AskKind::Permission } else { AskKind::Question },
         tool: is_tool.then(|| frame.text("toolName").to_owned()),
         input: args.cloned(),
-        preview: preview.to_owned(),
+        preview: coop_api::preview(about, args.unwrap_or(&Value::Null)),
         questions: vec![],
         options,
         opened: frame.at.clone(),

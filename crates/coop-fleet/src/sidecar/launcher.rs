@@ -30,6 +30,11 @@ pub trait Launcher: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// Tells why gates and named commands are not run for agents of this launcher, if they are not.
+    fn refuses_commands(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Starts a sidecar and returns when it can be reached. There is never a second one for an agent. `folder` is the
     /// agent's own, with its `agent-config.json`.
     async fn start(&self, config: &AgentConfig, folder: &Path) -> Result<Sidecar, LaunchError>;
@@ -181,9 +186,7 @@ pub enum Keeper {
 /// Writes down which sidecar an agent has, in the agent's own folder.
 pub fn remember(folder: &Path, kept: &Kept) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let new = folder.join("sidecar.json.new");
-    fs::write(&new, serde_json::to_string(kept)?)?;
-    fs::rename(new, folder.join(KEPT))
+    crate::private::write(&folder.join(KEPT), serde_json::to_string(kept)?)
 }
 
 /// Returns what was written down.

@@ -13,6 +13,7 @@ use super::config::AGENT_CONFIG;
 use super::launcher::{Address, Dismissal, Found, KEPT, LaunchError, Launcher, Running, Sidecar};
 use super::process::{Identity, Launched, launch, watch_child, watch_other};
 use crate::adapter::AgentConfig;
+use crate::bounded;
 use crate::definition::OWN_AGENT;
 
 /// What the terminal of an agent is recorded to.
@@ -31,14 +32,10 @@ impl LocalLauncher {
     }
 
     fn command(&self, config: &AgentConfig, folder: &Path) -> Command {
-        let mut command = Command::new(&self.coop);
-        // What is set for us is not meant for a sidecar, unless it is for coop's own agent in it.
-        let is_for_agent = |name: &str| config.driver == OWN_AGENT && is_own_agent_setting(name);
-        let is_ours = |name: &str| name == "COOP" || name.starts_with("COOP_");
-        for (name, _) in std::env::vars_os() {
-            if name.to_str().is_some_and(|name| is_ours(name) && !is_for_agent(name)) {
-                command.env_remove(name);
-            }
+        let mut command = bounded::command(&self.coop);
+        if config.driver == OWN_AGENT {
+            // Only coop's own agent gets its settings and its key.
+            command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_own_agent_setting)));
         }
         command.envs(&config.env).current_dir(&config.folder);
         command.args(["--own-session", "--socket"]).arg(folder.join("coop.sock")).args(words(config, folder));
@@ -56,6 +53,9 @@ pub(crate) fn words(config: &AgentConfig, folder: &Path) -> Vec<OsString> {
     }
     if config.isolate {
         words.push("--isolate".into());
+    }
+    if config.trust {
+        words.push("--trust".into());
     }
     if let Some(limit) = config.record {
         words.extend(["--record".into(), folder.join(RECORDING).into()]);

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::launcher::{KEPT, LaunchError, Watch};
+use crate::private;
 
 /// How long a sidecar may take until it is ready: agents start behind it, also on a busy machine, and Gemini is let alone for
 /// the first minute of a conversation.
@@ -112,7 +113,7 @@ pub(crate) async fn launch(command: &mut Command, folder: &Path) -> Result<Launc
     let identity = child.id().and_then(Identity::of);
     if let Some(identity) = &identity {
         let kept = serde_json::to_string(identity).unwrap_or_default();
-        if let Err(error) = fs::write(folder.join(KEPT), kept) {
+        if let Err(error) = private::write(&folder.join(KEPT), kept) {
             // One that nobody could recognise later must not stay.
             let _ = child.kill().await;
             return Err(failed("cannot write sidecar.json", error));

@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use coop_api::AgentId;
 use serde::{Deserialize, Serialize};
 
 use crate::adapter::AgentConfig;
@@ -19,6 +20,9 @@ pub struct Defined {
     /// Its first message, instead of the one in the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
+    /// The agent that started it, if it was no person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<AgentId>,
 }
 
 impl Defined {
@@ -28,6 +32,13 @@ impl Defined {
         let mut rules = definition.agents.get(&self.name)?.rules(&definition.policy, &self.folder);
         rules.prompt = self.prompt.clone().or(rules.prompt);
         Some(rules)
+    }
+
+    /// Returns what a person should know about the agent's rules.
+    pub fn warnings(&self) -> Vec<String> {
+        let definition = Definition::parse(&self.text).ok();
+        let found = definition.and_then(|found| Some(found.agents.get(&self.name)?.warnings(&found.policy)));
+        found.unwrap_or_default()
     }
 
     /// Returns the driver that the definition names.
@@ -48,6 +59,7 @@ impl Defined {
             runtime: definition.runtime,
             settings: definition.settings,
             isolate: definition.isolate,
+            trust: definition.trust,
             stop,
             ask_user,
             start: definition.start,

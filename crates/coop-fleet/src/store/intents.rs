@@ -1,6 +1,6 @@
 //! What is to be done, once.
 
-use coop_api::{AgentId, Answer, Ask, AskId};
+use coop_api::{AgentId, Answer, Ask, AskId, Shown};
 use serde::Serialize;
 
 use super::db::{Db, Row, Trouble, Value, parse};
@@ -24,6 +24,9 @@ pub struct Decided {
     pub by: By,
     /// Why, or what was said with it.
     pub why: Option<String>,
+    /// What the person was shown, by the word of the client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shown: Option<Shown>,
     /// What became of it: `pending`, `claimed`, `done`, `failed`, `overtaken` or `unsure`.
     pub state: String,
 }
@@ -114,7 +117,7 @@ fn decided(row: &mut Row) -> Result<Option<Decided>, Trouble> {
     if row.number(5)? == 1 {
         return Ok(match parse::<Intent>(&body)?.effect {
             Effect::Answer { ask, allow, by, why, .. } => {
-                Some(Decided { at, agent, ask: Some(ask), accept: Some(allow), by, why: Some(why), state })
+                Some(Decided { at, agent, ask: Some(ask), accept: Some(allow), by, why: Some(why), shown: None, state })
             }
             Effect::Spawn
             | Effect::Send { .. }
@@ -127,8 +130,8 @@ fn decided(row: &mut Row) -> Result<Option<Decided>, Trouble> {
         });
     }
     let Input::Decided { answer, by: name } = parse(&body)? else { return Ok(None) };
-    let Answer { ask, accept, text: why, .. } = *answer;
-    Ok(Some(Decided { at, agent, ask, accept, by: By::Person { name }, why, state }))
+    let Answer { ask, accept, text: why, shown, .. } = *answer;
+    Ok(Some(Decided { at, agent, ask, accept, by: By::Person { name }, why, shown, state }))
 }
 
 fn close(db: &Db, id: &IntentId, state: &str, why: &str, now: Timestamp) -> Result<Vec<Intent>, Trouble> {

@@ -19,6 +19,7 @@ mod intents;
 mod log;
 mod place;
 mod pulse;
+mod quota;
 mod record;
 mod runs;
 mod schema;
@@ -41,12 +42,10 @@ pub use self::intents::Decided;
 pub use self::log::{Deed, Entry};
 pub use self::place::{Place, PlaceError};
 pub use self::pulse::{Condition, Pulse};
+use self::quota::Quota;
 pub use self::runs::Run;
 pub use self::search::Quotes;
 use crate::engine::{Agent, Timestamp};
-
-/// Settings of the daemon's that no command of others gets.
-pub(crate) const STORE_SECRETS: [&str; 2] = ["COOP_STORE", "COOP_STORE_PASSWORD"];
 
 /// A store that is open. One owner has it; others have one of their own, to look.
 #[derive(Debug)]
@@ -54,6 +53,7 @@ pub struct Store {
     db: Db,
     place: Place,
     pulse: Pulse,
+    quota: Quota,
 }
 
 /// Writes a whole copy of a file, also while somebody has it open; to a file that is not there yet.
@@ -76,7 +76,12 @@ impl Store {
             #[cfg(feature = "postgres")]
             Place::Server(config) => Postgres::open(config, pulse.clone()).map(Box::new).map(Db::Postgres),
         };
-        let store = Self { db: db.map_err(|trouble| found(place, trouble))?, place: place.clone(), pulse };
+        let store = Self {
+            db: db.map_err(|trouble| found(place, trouble))?,
+            place: place.clone(),
+            pulse,
+            quota: Quota::default(),
+        };
         if matches!(store.db, Db::Sqlite(_)) {
             store.check()?;
         }
@@ -92,7 +97,7 @@ impl Store {
             Place::Server(config) => Postgres::look(config).map(Box::new).map(Db::Postgres),
         };
         let db = db.map_err(|trouble| StoreError::of(place, trouble))?;
-        Ok(Self { db, place: place.clone(), pulse: Pulse::default() })
+        Ok(Self { db, place: place.clone(), pulse: Pulse::default(), quota: Quota::default() })
     }
 
     /// Sets how long another program may have the file locked. A server has limits of its own.

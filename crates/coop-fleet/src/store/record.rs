@@ -33,13 +33,15 @@ impl Store {
 
     /// Keeps what happened and what follows from it, all of it or nothing. Returns what is to be done.
     pub fn record(&mut self, facts: &[Fact], now: Timestamp) -> Result<Vec<Intent>, StoreError> {
-        self.within(|db| {
+        let intents = self.within(|db| {
             let mut intents = Vec::new();
             for fact in facts {
                 intents.extend(record(db, fact, now)?);
             }
             Ok(intents)
-        })
+        })?;
+        facts.iter().filter(|fact| fact.event.is_some()).try_for_each(|fact| self.count_event(fact, now))?;
+        Ok(intents)
     }
 
     /// Makes what follows from the events anew. Nothing is done again: an intent that is there stays as it is.
@@ -96,14 +98,43 @@ pub(super) fn record(db: &Db, fact: &Fact, now: Timestamp) -> Result<Vec<Intent>
     let sql = "INSERT INTO events (agent, sidecar, seq, at, input, event) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
                ON CONFLICT DO NOTHING RETURNING id";
     let values = [(&fact.agent.0).into(), sidecar.into(), seq.into(), now.0.into(), input.into(), event.into()];
-    match (&fact.input, db.row(sql, &values)?) {
-        (Some(input), Some(mut added)) => follow(db, added.number(0)?, &fact.agent, sidecar, input, now),
-        (None, _) | (Some(_), None) => Ok(Vec::new()),
+    let (Some(input), Some(mut added)) = (&fact.input, db.row(sql, &values)?) else { return Ok(Vec::new()) };
+    let Input::Cost { usd } = input else { return follow(db, added.number(0)?, &fact.agent, sidecar, input, now) };
+    let before = load(db, &fact.agent)?.map(|record| parse::<Agent>(&record)).transpose()?;
+    let intents = follow(db, added.number(0)?, &fact.agent, sidecar, input, now)?;
+    // A conversation that begins anew costs less than the one before; what was spent is spent.
+    let more = usd - before.map_or(0.0, |agent| agent.cost_usd);
+    if more > 0.0 {
+        charge_ancestors(db, &fact.agent, more, now)?;
     }
+    Ok(intents)
+}
+
+/// Counts what an agent has cost for the agent that started it, and so on. Nothing is done about it at once.
+fn charge_ancestors(db: &Db, agent: &AgentId, usd: f64, now: Timestamp) -> Result<(), Trouble> {
+    let input = Input::DescendantCost { usd };
+    let mut charged = vec![agent.clone()];
+    let parent_of = |agent: &AgentId| -> Result<Option<AgentId>, Trouble> {
+        let defined = defined(db, agent)?.map(|text| parse::<Defined>(&text)).transpose()?;
+        Ok(defined.and_then(|defined| defined.parent))
+    };
+    let mut next = parent_of(agent)?;
+    while let Some(ancestor) = next.filter(|ancestor| !charged.contains(ancestor)) {
+        if load(db, &ancestor)?.is_none() {
+            return Ok(());
+        }
+        let sql = "INSERT INTO events (agent, at, input) VALUES (?1, ?2, ?3) RETURNING id";
+        if let Some(mut added) = db.row(sql, &[(&ancestor.0).into(), now.0.into(), json(&input)?])? {
+            follow(db, added.number(0)?, &ancestor, None, &input, now)?;
+        }
+        next = parent_of(&ancestor)?;
+        charged.push(ancestor);
+    }
+    Ok(())
 }
 
 /// Works out what an input makes of an agent, and writes it down.
-fn follow(
+pub(super) fn follow(
     db: &Db,
     cause: i64,
     id: &AgentId,
@@ -150,8 +181,11 @@ fn note_asks(db: &Db, id: &AgentId, sidecar: &str, input: &Input, now: Timestamp
         | Input::StopAllowed
         | Input::Interrupted
         | Input::Missed { .. }
+        | Input::Trimmed { .. }
         | Input::Unreachable { .. }
         | Input::Cost { .. }
+        | Input::DescendantCost { .. }
+        | Input::Messaged { .. }
         | Input::Due
         | Input::GateEnded { .. }
         | Input::IntentFailed { .. }

@@ -231,6 +231,11 @@ impl SidecarAdapter {
         self.launcher.refuses(agent)
     }
 
+    /// Tells why gates and named commands are not run for agents in sidecars, if they are not.
+    pub fn refuses_commands(&self) -> Option<&'static str> {
+        self.launcher.refuses_commands()
+    }
+
     /// Returns the sidecars that run, whoever started them.
     pub async fn running(&self) -> Vec<Running> {
         self.launcher.running(&self.agents).await

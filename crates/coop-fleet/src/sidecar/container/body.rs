@@ -21,6 +21,13 @@ const PORT_NUMBER: &str = "9200";
 const BROUGHT: &str = "/coop/coop";
 const OWN: &str = "/usr/local/bin/coop";
 
+/// The memory of a container without `--memory`: enough for an agent and a compiler, less than most machines have.
+const MEMORY: u64 = 8 << 30;
+/// More than a build runs at a time, and fewer than fill the machine's table of processes.
+const MOST_PROCESSES: i64 = 4096;
+/// The only folder beside the mounted ones that can be written to. Its content counts as the container's memory.
+const TMP: &str = "rw,exec,nosuid,nodev,mode=1777";
+
 /// Returns the container of an agent, with its port on this one of ours.
 pub(super) fn body(
     options: &Containers,
@@ -66,7 +73,10 @@ pub(super) fn body(
         host_config: Some(HostConfig {
             binds: Some(binds),
             port_bindings: Some(HashMap::from([(PORT.to_owned(), Some(vec![ours]))])),
-            memory: options.memory.and_then(|bytes| i64::try_from(bytes).ok()),
+            memory: i64::try_from(options.memory.unwrap_or(MEMORY)).ok(),
+            pids_limit: Some(MOST_PROCESSES),
+            readonly_rootfs: Some(true),
+            tmpfs: Some(HashMap::from([("/tmp".to_owned(), TMP.to_owned())])),
             nano_cpus: options.nano_cpus.and_then(|cpus| i64::try_from(cpus).ok()),
             cap_drop: Some(vec!["ALL".to_owned()]),
             security_opt: Some(vec!["no-new-privileges".to_owned()]),

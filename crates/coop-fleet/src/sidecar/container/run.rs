@@ -14,6 +14,13 @@ use crate::adapter::AgentConfig;
 
 #[async_trait]
 impl Launcher for ContainerLauncher {
+    fn refuses_commands(&self) -> Option<&'static str> {
+        Some(
+            "gates and [commands] would run on this machine, outside of the container, on files that the agent in the \
+             container writes: leave them out, or start the daemon with --launcher local",
+        )
+    }
+
     async fn start(&self, config: &AgentConfig, folder: &Path) -> Result<Sidecar, LaunchError> {
         let name = self.name(&config.agent);
         match self.docker.inspect_container(&name, None).await {

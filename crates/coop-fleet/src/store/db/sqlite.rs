@@ -1,7 +1,7 @@
 //! One file.
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, OpenOptions, Permissions};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,6 +14,19 @@ use crate::store::schema;
 /// KiB of pages that one who only looks keeps at hand; the writer has SQLite's usual 2 MB.
 const LOOKERS_CACHE: i64 = 512;
 
+/// Makes a file for this user only, or one that is there; SQLite gives its other files the mode of this one. What is wrong with
+/// the file SQLite says itself.
+fn close_to_others(path: &Path) {
+    let Ok(file) = OpenOptions::new().create(true).append(true).mode(0o600).open(path) else { return };
+    if let Err(error) = file.set_permissions(Permissions::from_mode(0o600)) {
+        tracing::warn!(path = %path.display(), %error, "other users may be able to read the store");
+    }
+    for other in ["-wal", "-shm"] {
+        // The last time it was closed they were removed.
+        let _ = fs::set_permissions(format!("{}{other}", path.display()), Permissions::from_mode(0o600));
+    }
+}
+
 #[derive(Debug)]
 pub(in crate::store) struct Sqlite {
     pub(in crate::store) db: Connection,
@@ -22,6 +35,7 @@ pub(in crate::store) struct Sqlite {
 impl Sqlite {
     /// Opens a file to write in it, or makes it.
     pub(in crate::store) fn open(path: &Path) -> Result<Self, Trouble> {
+        close_to_others(path);
         let db = Connection::open(path)?;
         db.busy_timeout(PATIENCE)?;
         db.pragma_update(None, "journal_mode", "WAL")?;

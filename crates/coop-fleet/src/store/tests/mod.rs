@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 
 use coop_api::{Epoch, Event, EventBody, Lifecycle, Message, Offset, Role, Turn};
+use serde_json::json;
 
 use super::*;
 use crate::Fact;
@@ -37,7 +38,13 @@ fn fact(seq: u64, input: Input) -> Fact {
 }
 
 fn defined() -> Defined {
-    Defined { text: TEXT.to_owned(), name: "fixer".to_owned(), folder: "/home/dev".to_owned(), prompt: None }
+    Defined {
+        text: TEXT.to_owned(),
+        name: "fixer".to_owned(),
+        folder: "/home/dev".to_owned(),
+        prompt: None,
+        parent: None,
+    }
 }
 
 impl Lab {
@@ -118,6 +125,72 @@ on_both! {
     whoever_looks_sees_one_moment_and_does_not_wait_for_whoever_writes
     what_sidecars_told_is_found_again
     each_process_of_an_agent_is_found_with_what_happened_in_it
+    an_agent_that_tells_too_much_loses_the_oldest_and_that_is_told
+    what_an_agent_costs_counts_for_those_above_it
+}
+
+/// What hooks of an agent reported, 10 MiB each, filled the disk for all.
+fn an_agent_that_tells_too_much_loses_the_oldest_and_that_is_told(lab: Lab) {
+    let mut lab = lab.spawned();
+    lab.store.quota.most = 64 * 1024;
+    let tool = |seq: u64| {
+        let event = json!({
+            "seq": seq, "id": format!("x-{seq}"), "ts": "2026-01-01T00:00:00Z", "agent": "x", "run": 1, "offset": 0,
+            "body": { "kind": "tool", "id": "1", "tool": "Bash", "phase": "completed", "output": "é".repeat(4096) },
+        });
+        Fact::heard(&agent(), "s1", serde_json::from_value(event).expect("an event"))
+    };
+    for seq in 2..100 {
+        lab.store.record(&[tool(seq)], NOW).expect("recorded");
+        let sql = "SELECT CAST(SUM(OCTET_LENGTH(event)) AS BIGINT) FROM events";
+        assert!(lab.store.db.number(sql, &[]).expect("counted") <= 64 * 1024, "{seq}");
+    }
+    let events = lab.store.events(&agent()).expect("read");
+    assert_eq!(events.last().map(|event| event.seq), Some(Seq(99)));
+    let told = |entry: &Entry| matches!(&entry.input, Some(Input::Trimmed { why }) if why.contains("more than 64 KiB"));
+    assert!(lab.store.log(None, 0, 1000).expect("read").iter().any(told));
+    assert_eq!(lab.store.cursor(&agent(), "s1").expect("known"), Seq(99));
+    let before = lab.store.agent(&agent()).expect("read");
+    lab.store.rebuild().expect("made anew");
+    assert_eq!(lab.store.agent(&agent()).expect("read"), before);
+    // The next open counts it again.
+    let mut lab = lab.again();
+    lab.store.quota.most = 64 * 1024;
+    for seq in 100..120 {
+        lab.store.record(&[tool(seq)], NOW).expect("recorded");
+    }
+    let sql = "SELECT CAST(SUM(OCTET_LENGTH(event)) AS BIGINT) FROM events";
+    assert!(lab.store.db.number(sql, &[]).expect("counted") <= 64 * 1024);
+}
+
+/// Each agent that an agent started had a budget of its own.
+fn what_an_agent_costs_counts_for_those_above_it(lab: Lab) {
+    let mut lab = lab.spawned();
+    let [child, grandchild] = ["child", "grandchild"].map(|name| AgentId(name.to_owned()));
+    for (id, parent) in [(&child, agent()), (&grandchild, child.clone())] {
+        lab.store.define(id, &Defined { parent: Some(parent), ..defined() }, NOW).expect("defined");
+    }
+    let mut seq = 10;
+    let mut costs = |lab: &mut Lab, id: &AgentId, usd: f64| {
+        seq += 1;
+        let told = Some(("s".to_owned(), Seq(seq)));
+        let fact = Fact { agent: id.clone(), told, input: Some(Input::Cost { usd }), event: None };
+        // The same told twice counts once.
+        lab.store.record(&[fact.clone(), fact], NOW).expect("recorded");
+    };
+    costs(&mut lab, &grandchild, 1.0);
+    costs(&mut lab, &child, 0.5);
+    costs(&mut lab, &grandchild, 1.25);
+    // Another conversation; the one before was paid for all the same.
+    costs(&mut lab, &grandchild, 0.25);
+    let of = |lab: &Lab, id: &AgentId| {
+        let agent = lab.store.agent(id).expect("read").expect("there");
+        (agent.cost_usd, agent.descendants_usd)
+    };
+    let expected = [(0.25, 0.0), (0.5, 1.25), (0.0, 1.75)];
+    assert_eq!([&grandchild, &child, &agent()].map(|id| of(&lab, id)), expected);
+    lab.store.rebuild().expect("made anew");
+    assert_eq!([&grandchild, &child, &agent()].map(|id| of(&lab, id)), expected);
 }
 
 const IDLE: Input = Input::Idle { last_message: None };
