@@ -41,13 +41,9 @@ start() {
   disown
 }
 
-# Tells whether a program runs that we started: its command line has a path of ours.
-runs() {
-  local pid
-  pid=$(cat "$root/$1.pid" 2>/dev/null) || return 1
-  tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF "$root"
-}
-is_gone() { ! runs "$1"; }
+# Tells whether a program has ended and was reaped. Not by its command line, which is empty as soon as its first thread
+# has ended: other threads may hold its ports a moment longer.
+is_gone() { [ ! -e "/proc/$(cat "$root/$1.pid")" ]; }
 
 certificates() (
   mkdir -p "$root/pki"

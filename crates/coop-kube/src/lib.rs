@@ -13,6 +13,7 @@ mod launch;
 mod lead;
 mod manifest;
 mod names;
+mod network;
 mod operate;
 mod own;
 mod plan;
@@ -29,12 +30,13 @@ pub use self::actions::{Action, ErrorActions, FleetActions, PromptActions, WhenA
 pub use self::launch::{Applied, ClusterLauncher, ClusterOptions, Reach, Template, Usable};
 pub use self::manifest::Images;
 pub use self::names::{is_namespace, is_object_name, is_quantity};
+pub use self::network::check_destination;
 pub use self::operate::{OperateError, Options, ReadBrief, operate};
 pub use self::own::OwnImageError;
-pub use self::plan::{NodeFate, Part, Plan, Seen, Step, plan};
+pub use self::plan::{ExistingClaim, NodeFate, Part, Plan, Seen, Step, plan};
 pub use self::resource::{
-    Agent, AgentSpec, AgentStatus, AskStatus, Budget, Claim, Condition, Dead, EvidenceStatus, Git, Keep, Manager,
-    PromptStatus, PullSecret, Resources, SecretVariable, UsageStatus, Workspace, definition,
+    Agent, AgentSpec, AgentStatus, AskStatus, Budget, Claim, Condition, Dead, Destination, Egress, EvidenceStatus, Git,
+    Keep, Manager, PromptStatus, PullSecret, Resources, SecretVariable, UsageStatus, Workspace, definition,
 };
 pub use self::sidecar::Heard;
 pub use self::way::{NoWay, Reached, Way};

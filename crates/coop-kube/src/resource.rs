@@ -40,7 +40,7 @@ pub struct AgentSpec {
     /// Whether the image has coop at /usr/local/bin/coop. If not, an init container brings it.
     #[serde(default)]
     pub image_has_coop: bool,
-    /// When the image is fetched, as Kubernetes has it.
+    /// When the image is fetched: Always, IfNotPresent or Never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<String>,
     /// The Secrets with which its images are fetched, as a pod's.
@@ -69,6 +69,9 @@ pub struct AgentSpec {
     /// Where it works and keeps its conversation.
     #[serde(default)]
     pub workspace: Workspace,
+    /// Where it may connect to, beside DNS. Addresses at which clouds hand out credentials of nodes are never allowed.
+    #[serde(default)]
+    pub egress: Egress,
     /// What it may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
@@ -135,7 +138,7 @@ pub struct Workspace {
     /// A volume of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
-    /// The name of a claim that is there already, in place of one of its own.
+    /// The name of a claim that is there already, in place of one of its own. It needs the label `coop.dev/agents: "true"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub existing_claim: Option<String>,
     /// What is cloned into it first, if it is empty. The image needs git and sh.
@@ -178,6 +181,44 @@ pub struct Git {
     /// A branch or tag; without it the repository's default.
     #[serde(default, rename = "ref", skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
+}
+
+/// Where an agent may connect to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Egress {
+    /// Whether it may reach public addresses. Private ones, the cluster's own among them, have to be named in `allow`.
+    #[serde(default = "yes")]
+    pub internet: bool,
+    /// Further destinations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<Destination>,
+}
+
+impl Default for Egress {
+    fn default() -> Self {
+        Self { internet: true, allow: Vec::new() }
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A destination: a block of addresses, or pods of the cluster. A Service is named by the pods behind it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Destination {
+    /// A block of addresses outside of the cluster, such as 10.1.0.0/16.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cidr: Option<String>,
+    /// A namespace of the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The labels of pods in that namespace, or in the agent's own if none is named.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pods: BTreeMap<String, String>,
+    /// Ports, for TCP and UDP; all of them if none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<u16>,
 }
 
 /// What an agent may use, as a container's `resources`.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coop_api::{Event, EventBody, Seq, Turn, UsageReport};
+use coop_api::{Event, EventBody, Seq, Turn, UsageReport, visible_line};
 use futures_util::{SinkExt, StreamExt};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -173,6 +173,8 @@ impl Sidecar {
             cost_usd: report.total.cost_usd,
         });
         let mut evidence = agent.evidence;
+        // kubectl prints it as it is, and a sidecar may be of an earlier version.
+        evidence.detail = visible_line(&evidence.detail);
         if evidence.detail.is_empty() {
             // The API server of 1.20 takes no empty text.
             "nothing was said".clone_into(&mut evidence.detail);
@@ -186,8 +188,8 @@ impl Sidecar {
             ask: ask.map(|ask| AskStatus {
                 id: ask.id,
                 kind: ask.kind,
-                tool: some(ask.tool),
-                preview: some(ask.preview),
+                tool: some(ask.tool.as_deref().map(visible_line)),
+                preview: some(ask.preview.as_deref().map(visible_line)),
             }),
             session: some(agent.session_id),
             usage,

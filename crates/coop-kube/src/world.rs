@@ -7,8 +7,9 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt};
 
-use crate::manifest::{AGENT, TOKEN, child};
-use crate::plan::{NodeFate, Part};
+use crate::manifest::{AGENT, FOR_AGENTS, TOKEN, child};
+use crate::network::{POLICY_HASH, policy};
+use crate::plan::{ExistingClaim, NodeFate, Part};
 use crate::resource::Agent;
 use crate::sidecar::Sidecar;
 
@@ -157,6 +158,29 @@ pub(crate) fn claim_part(known: &Known<PersistentVolumeClaim>, agent: &Agent) ->
     }
 }
 
+/// The same of a policy: what it says may be of an earlier resource, or of an earlier operator.
+pub(crate) fn policy_part(known: &Known<NetworkPolicy>, agent: &Agent) -> Part {
+    let now = policy(agent);
+    let is_now = |known: &NetworkPolicy| {
+        known.annotations().get(POLICY_HASH).map(String::as_str) == now["metadata"]["annotations"][POLICY_HASH].as_str()
+    };
+    match part(known, agent) {
+        Part::Its if !known.get(&child(&agent.name_any())).is_some_and(is_now) => Part::Outdated,
+        part => part,
+    }
+}
+
+/// Returns what is known of the claim that an agent names.
+pub(crate) fn existing_claim(known: &Known<PersistentVolumeClaim>, agent: &Agent) -> ExistingClaim {
+    let Some(name) = &agent.spec.workspace.existing_claim else { return ExistingClaim::Unnamed };
+    let (label, value) = FOR_AGENTS;
+    match known.get(name) {
+        None => ExistingClaim::Missing,
+        Some(claim) if claim.labels().get(label).is_some_and(|is| is == value) => ExistingClaim::Allowed,
+        Some(_) => ExistingClaim::Unlabelled,
+    }
+}
+
 /// Everything.
 #[derive(Default)]
 pub(crate) struct World {
@@ -228,6 +252,14 @@ impl World {
         self.pods.objects.values().filter(is_there).filter_map(|pod| pod.labels().get(AGENT).cloned()).collect()
     }
 
+    /// Returns the agents that claims are about: those called after them, and those that name them.
+    pub(crate) fn with_claims(&self, claims: &[String]) -> Vec<String> {
+        let names =
+            |agent: &&Agent| agent.spec.workspace.existing_claim.as_ref().is_some_and(|name| claims.contains(name));
+        let own = claims.iter().filter_map(|claim| claim.strip_prefix("agent-").map(str::to_owned));
+        own.chain(self.agents.objects.values().filter(names).map(ResourceExt::name_any)).collect()
+    }
+
     /// Returns the way to an agent's sidecar, if its pod runs.
     pub(crate) fn sidecar(&self, agent: &Agent) -> Option<Sidecar> {
         let name = agent.name_any();
@@ -261,6 +293,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::manifest::MANAGED;
 
     fn pod(name: &str, uid: &str, version: &str) -> Pod {
         serde_json::from_value(json!({ "metadata": { "name": name, "uid": uid, "resourceVersion": version } }))
@@ -342,6 +375,45 @@ mod tests {
         };
         let found = [json!([]), owner("u1"), owner("earlier")].map(claim);
         assert_eq!(found, [Part::Its, Part::Its, Part::Left]);
+    }
+
+    #[test]
+    fn only_a_claim_with_the_label_is_one_for_agents() {
+        let found = |name: Option<&str>, labels: serde_json::Value| {
+            let mut agent = Agent::new("a", crate::resource::AgentSpec::default());
+            agent.spec.workspace.existing_claim = name.map(str::to_owned);
+            let mut known = Known::default();
+            let claim = json!({ "metadata": { "name": "data", "uid": "x", "labels": labels } });
+            known.note(serde_json::from_value(claim).expect("a claim"));
+            existing_claim(&known, &agent)
+        };
+        let marked = || json!({ "coop.dev/agents": "true" });
+        assert_eq!(found(None, json!({})), ExistingClaim::Unnamed);
+        assert_eq!(found(Some("other"), marked()), ExistingClaim::Missing);
+        assert_eq!(found(Some("data"), marked()), ExistingClaim::Allowed);
+        // No label, one that says no, and those that coop's own claims have.
+        for labels in [json!({}), json!({ "coop.dev/agents": "false" }), json!({ AGENT: "b", MANAGED.0: MANAGED.1 })] {
+            assert_eq!(found(Some("data"), labels), ExistingClaim::Unlabelled);
+        }
+    }
+
+    #[test]
+    fn a_policy_of_an_earlier_resource_is_outdated() {
+        let mut agent = Agent::new("a", crate::resource::AgentSpec::default());
+        agent.metadata.uid = Some("u1".into());
+        let mut made = policy(&agent);
+        let found = |agent: &Agent, made: &serde_json::Value| {
+            let mut known = Known::default();
+            known.note(serde_json::from_value(made.clone()).expect("a policy"));
+            policy_part(&known, agent)
+        };
+        assert_eq!(found(&agent, &made), Part::Its);
+        agent.spec.egress.internet = false;
+        assert_eq!(found(&agent, &made), Part::Outdated);
+        made["metadata"]["annotations"] = json!({});
+        assert_eq!(found(&agent, &made), Part::Outdated, "of an operator that knew no egress");
+        made["metadata"]["ownerReferences"] = json!([]);
+        assert_eq!(found(&agent, &made), Part::Taken);
     }
 
     /// After a watch has expired (410) everything is listed anew; what is not in the list is gone.

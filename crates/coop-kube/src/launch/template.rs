@@ -7,7 +7,9 @@ use kube::api::ObjectMeta;
 
 use crate::manifest::{FLEET, MANAGED};
 use crate::names::{LONGEST_AGENT, is_agent_name};
-use crate::resource::{Agent, AgentSpec, Claim, Keep, Manager, Resources, SecretVariable, Workspace};
+use crate::resource::{
+    Agent, AgentSpec, Claim, Destination, Egress, Keep, Manager, Resources, SecretVariable, Workspace,
+};
 
 /// Why none can be started.
 pub(super) const NO_IMAGE: &str =
@@ -31,6 +33,8 @@ pub struct Template {
     pub limits: BTreeMap<String, String>,
     /// Variables whose values are in Secrets.
     pub secrets: Vec<SecretVariable>,
+    /// Destinations beside the internet.
+    pub egress: Vec<Destination>,
 }
 
 /// Returns the resource of an agent, or why there cannot be one.
@@ -64,6 +68,7 @@ pub(super) fn agent(
         env: config.env.clone(),
         secrets: template.secrets.clone(),
         workspace: Workspace { claim, existing_claim: None, git: None },
+        egress: Egress { allow: template.egress.clone(), ..Egress::default() },
         resources: limits,
         managed_by: Manager::Fleet,
         resume: config.resume.clone(),

@@ -99,6 +99,7 @@ fn config() -> AgentConfig {
         env: BTreeMap::new(),
         runtime: None,
         isolate: true,
+        trust: false,
         settings: None,
         stop: StopMode::Allow,
         ask_user: false,

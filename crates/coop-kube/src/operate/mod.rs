@@ -30,7 +30,7 @@ use crate::resource::Agent;
 use crate::sidecar::Heard;
 use crate::trouble::told;
 use crate::way::Reached;
-use crate::world::{World, claim_part, part};
+use crate::world::{World, claim_part, existing_claim, part, policy_part};
 
 /// An agent's status is written this often at most, unless something is done about the agent too.
 const BETWEEN_WRITES: Duration = Duration::from_secs(1);
@@ -145,7 +145,8 @@ fn changes(Reached { client, troubles }: &Reached, namespace: &str) -> impl Stre
     let pods = told(Api::<Pod>::namespaced(client.clone(), namespace), ours(), troubles.clone());
     let secrets = told(Api::<Secret>::namespaced(client.clone(), namespace), ours(), troubles.clone());
     let policies = told(Api::<NetworkPolicy>::namespaced(client.clone(), namespace), ours(), troubles.clone());
-    let claims = told(Api::<PersistentVolumeClaim>::namespaced(client.clone(), namespace), ours(), troubles.clone());
+    // Also those of others: an agent may name one.
+    let claims = told(Api::<PersistentVolumeClaim>::namespaced(client.clone(), namespace), all(), troubles.clone());
     let nodes = told(Api::<Node>::all(client.clone()), all(), troubles.clone());
     futures_util::stream::select_all([
         agents.map(Change::Agent).boxed(),
@@ -262,7 +263,10 @@ impl Operator {
             Change::Pod(event) => agents(world.pods.hear(event)),
             Change::Secret(event) => agents(world.secrets.hear(event)),
             Change::Policy(event) => agents(world.policies.hear(event)),
-            Change::Claim(event) => agents(world.claims.hear(event)),
+            Change::Claim(event) => {
+                let claims = world.claims.hear(event);
+                world.with_claims(&claims)
+            }
             Change::Node(event) => {
                 // A node tells of itself every few seconds; only what becomes of it counts.
                 let nodes = world.hear_of_nodes(event);
@@ -306,8 +310,9 @@ impl Operator {
             heard: self.heard.get(&name).filter(|heard| pod.and_then(Pod::uid).as_ref() == Some(&heard.pod)),
             brief: brief.as_ref(),
             secret: part(&self.world.secrets, agent),
-            policy: part(&self.world.policies, agent),
+            policy: policy_part(&self.world.policies, agent),
             claim: claim_part(&self.world.claims, agent),
+            existing_claim: existing_claim(&self.world.claims, agent),
             now: SystemTime::now(),
         };
         let Plan { steps, status, again } = plan(agent, &self.images, &seen);
@@ -349,6 +354,9 @@ impl Operator {
         }
         if let Some(secret) = done.secret {
             self.world.secrets.note(secret);
+        }
+        if let Some(policy) = done.policy {
+            self.world.policies.note(policy);
         }
         match done.failed {
             // What was changed comes back by a watch.

@@ -36,6 +36,7 @@ pub(super) struct Done {
     pub(super) agent: Option<Agent>,
     pub(super) pod: Option<Pod>,
     pub(super) secret: Option<Secret>,
+    pub(super) policy: Option<NetworkPolicy>,
     pub(super) failed: Option<Failed>,
 }
 
@@ -137,7 +138,13 @@ impl Performer {
                 }
                 Step::MakePolicy(policy) => {
                     // The same: one that somebody else has made may let everybody in.
-                    make(&self.policies, &policy).await?.ok_or(Failed::Taken("NetworkPolicy"))?;
+                    let made = make(&self.policies, &policy).await?;
+                    done.policy = Some(made.ok_or(Failed::Taken("NetworkPolicy"))?);
+                }
+                Step::UpdatePolicy(policy) => {
+                    let patch = json!({ "metadata": { "annotations": policy["metadata"]["annotations"] }, "spec": policy["spec"] });
+                    let patch = Patch::Merge(patch);
+                    done.policy = Some(self.policies.patch(&child(&name), &PatchParams::default(), &patch).await?);
                 }
                 Step::MakeClaim(claim) => drop(make(&self.claims, &claim).await?),
                 Step::MakePod(pod) => done.pod = make(&self.pods, &pod).await?,

@@ -280,3 +280,56 @@ async fn what_kept_an_operator_from_its_image_passes() {
     assert!(image.await.is_err(), "this is no pod");
     assert_eq!(reached.trouble(), None);
 }
+
+/// Also the policy of an earlier operator, which knew no egress, becomes today's while the agent works.
+#[tokio::test]
+async fn another_egress_is_another_policy_at_once() {
+    limited(async {
+        let cluster = Cluster::default();
+        let lab = Lab::new(cluster.clone(), client(&cluster)).await;
+        lab.apply(json!({}));
+        lab.until("idle", 1).await;
+        let path = "/apis/networking.k8s.io/v1/namespaces/team/networkpolicies/agent-fixer";
+        let rules = |policy: &Value| policy["spec"]["egress"].as_array().map(Vec::len);
+        assert_eq!(cluster.get(path).ok().as_ref().and_then(rules), Some(2), "DNS, and the internet");
+        lab.sidecars.say("fixer", |said| "working".clone_into(&mut said.state));
+        lab.until("working", 1).await;
+        lab.change(json!({ "egress": { "internet": false } }));
+        cluster.until(path, |policy| rules(policy) == Some(1)).await;
+        let old =
+            json!({ "metadata": { "annotations": null }, "spec": { "policyTypes": ["Ingress"], "egress": null } });
+        cluster.patch(path, &old).expect("changed");
+        let policy = cluster.until(path, |policy| rules(policy) == Some(1)).await;
+        assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
+        cluster.delete(path).expect("deleted");
+        cluster.until(path, |policy| rules(policy) == Some(1)).await;
+        assert_eq!(lab.pods(), 1, "the agent is not taken from its work");
+    })
+    .await;
+}
+
+/// The attack: an Agent names the volume of the fleet's store. Whoever may write claims decides which are for agents.
+#[tokio::test]
+async fn a_claim_is_mounted_once_it_has_the_label() {
+    limited(async {
+        let cluster = Cluster::default();
+        let claims = "/api/v1/namespaces/team/persistentvolumeclaims";
+        cluster.create(claims, json!({ "metadata": { "name": "coop-fleet" } })).expect("made");
+        let lab = Lab::new(cluster.clone(), client(&cluster)).await;
+        let workspace = json!({ "existingClaim": "coop-fleet" });
+        let spec = json!({ "driver": "claude", "image": "agent:1", "workspace": workspace });
+        cluster.create(AGENTS, json!({ "metadata": { "name": "fixer" }, "spec": spec })).expect("made");
+        let status = lab.until("pending", 0).await;
+        assert!(
+            status["needs"].as_str().is_some_and(|why| why.contains("lacks the label coop.dev/agents")),
+            "{status}"
+        );
+        assert_eq!(lab.pods(), 0);
+        let label = json!({ "metadata": { "labels": { "coop.dev/agents": "true" } } });
+        cluster.patch(&format!("{claims}/coop-fleet"), &label).expect("labelled");
+        lab.until("idle", 1).await;
+        let pod = cluster.get(&format!("{PODS}/agent-fixer")).expect("made");
+        assert_eq!(pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"], "coop-fleet");
+    })
+    .await;
+}

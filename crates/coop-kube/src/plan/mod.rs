@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use self::status::Sight;
 use crate::manifest::{self, FINALIZER, HASH, Images};
+use crate::network;
 use crate::resource::{Agent, AgentStatus, Dead, Manager, PromptStatus};
 use crate::sidecar::Heard;
 use crate::world::is_owned;
@@ -46,6 +47,8 @@ pub struct Seen<'a> {
     pub policy: Part,
     /// Whether the claim of its own volume is there.
     pub claim: Part,
+    /// What is known of the claim that it names as `existingClaim`.
+    pub existing_claim: ExistingClaim,
     /// The time.
     pub now: SystemTime,
 }
@@ -57,10 +60,25 @@ pub enum Part {
     Missing,
     /// It is, and is the agent's.
     Its,
+    /// The same, but it is not as it would be made now.
+    Outdated,
     /// It is what an earlier agent of the same name has left, and will be gone: the cluster deletes what has no owner.
     Left,
     /// It is nobody's. Others may have made it, and nobody deletes it by itself.
     Taken,
+}
+
+/// What is known of a claim that an agent names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExistingClaim {
+    /// The agent names none.
+    Unnamed,
+    /// It is not there.
+    Missing,
+    /// It lacks the label that lets agents have it.
+    Unlabelled,
+    /// Agents may have it.
+    Allowed,
 }
 
 /// What has become of a node.
@@ -89,6 +107,8 @@ pub enum Step {
     MakeSecret,
     /// Make its policy.
     MakePolicy(Value),
+    /// Replace what its policy says.
+    UpdatePolicy(Value),
     /// Make its claim.
     MakeClaim(Value),
     /// Make its pod.
@@ -157,6 +177,9 @@ pub fn plan(agent: &Agent, images: &Images, seen: &Seen<'_>) -> Plan {
         }
         _ => sight,
     };
+    if let Some(step) = mend_policy(agent, seen) {
+        steps.insert(0, step);
+    }
     let mut status = status::status(agent, &told, seen, &sight);
     match first {
         Err(wrong) => status::needs_mending(&mut status, &told, seen, &wrong),
@@ -314,13 +337,26 @@ fn without_pod(agent: &Agent, images: &Images, told: &AgentStatus, seen: &Seen<'
         steps.push(Step::MakeSecret);
     }
     if seen.policy == Part::Missing {
-        steps.push(Step::MakePolicy(manifest::policy(agent)));
+        steps.push(Step::MakePolicy(network::policy(agent)));
     }
     if let Some(claim) = wanted.filter(|_| claim == Part::Missing) {
         steps.push(Step::MakeClaim(claim));
     }
     steps.push(Step::MakePod(Box::new(manifest::pod(agent, images))));
     if has_ended { Sight::Resumed } else { Sight::Pending }
+}
+
+/// Returns how the policy of a pod that is there becomes what the resource says. It holds at once: an agent that may no longer reach
+/// something is not waited for.
+fn mend_policy(agent: &Agent, seen: &Seen<'_>) -> Option<Step> {
+    network::check(&agent.spec.egress).ok()?;
+    match seen.policy {
+        Part::Outdated => Some(Step::UpdatePolicy(network::policy(agent))),
+        Part::Missing if seen.pod.is_some_and(|pod| is_owned(pod, agent)) => {
+            Some(Step::MakePolicy(network::policy(agent)))
+        }
+        Part::Missing | Part::Its | Part::Left | Part::Taken => None,
+    }
 }
 
 /// Returns how long a pod that has failed is left alone: the longer, the more there were, unless it had lived.

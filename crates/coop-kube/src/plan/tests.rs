@@ -43,7 +43,8 @@ fn heard(state: &str) -> Heard {
 
 fn seen<'a>(pod: Option<&'a Pod>, node: NodeFate, heard: Option<&'a Heard>) -> Seen<'a> {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(NOW);
-    Seen { pod, node, heard, brief: None, secret: Part::Its, policy: Part::Its, claim: Part::Its, now }
+    let (secret, policy, claim) = (Part::Its, Part::Its, Part::Its);
+    Seen { pod, node, heard, brief: None, secret, policy, claim, existing_claim: ExistingClaim::Unnamed, now }
 }
 
 fn planned(agent: &Agent, seen: &Seen<'_>) -> Plan {
@@ -57,6 +58,7 @@ fn words(plan: &Plan) -> Vec<&'static str> {
         Step::Release => "release",
         Step::MakeSecret => "secret",
         Step::MakePolicy(_) => "policy",
+        Step::UpdatePolicy(_) => "update",
         Step::MakeClaim(_) => "claim",
         Step::MakePod(_) => "pod",
         Step::EndPod { .. } => "end",
@@ -362,8 +364,74 @@ fn what_no_sidecar_would_take_is_not_begun() {
     );
     let never = wrong(|spec| (spec.driver, spec.prompt) = ("unknown".into(), Some("Go".into())));
     assert!(never.starts_with("prompt: "), "{never}");
+    let policy = wrong(|spec| spec.image_pull_policy = Some("Sometimes".into()));
+    assert_eq!(policy, "imagePullPolicy: there is no \"Sometimes\", only Always, IfNotPresent, Never");
     let size = wrong(|spec| spec.workspace.claim = serde_json::from_value(json!({ "size": "5gb" })).expect("a claim"));
     assert!(size.starts_with("workspace.claim.size: \"5gb\" is not"), "{size}");
+}
+
+/// The attack: an Agent names the volume of the fleet's store, or of another agent, as its own.
+#[test]
+fn a_claim_that_is_not_meant_for_agents_is_refused() {
+    let mut agent = agent();
+    agent.spec.workspace.existing_claim = Some("coop-fleet".into());
+    let running = pod(&agent, "Running");
+    let idle = heard("idle");
+    for (existing_claim, why) in [
+        (
+            ExistingClaim::Unlabelled,
+            "workspace.existingClaim: the claim \"coop-fleet\" lacks the label coop.dev/agents: \"true\", without which no agent \
+             may have it; if agents may: kubectl label pvc coop-fleet coop.dev/agents=true",
+        ),
+        (
+            ExistingClaim::Missing,
+            "workspace.existingClaim: there is no claim \"coop-fleet\" in this namespace; make it, with the label \
+             coop.dev/agents: \"true\"",
+        ),
+    ] {
+        let plan = planned(&agent, &Seen { existing_claim, ..seen(None, NodeFate::Unassigned, None) });
+        assert_eq!((words(&plan), plan.status.needs.as_deref()), (vec![], Some(why)));
+        assert!(plan.status.conditions.iter().any(|one| one.kind == "Valid" && one.status == "False"));
+        let plan = planned(&agent, &Seen { existing_claim, ..seen(Some(&running), NodeFate::Fine, Some(&idle)) });
+        assert_eq!((words(&plan), plan.status.state.as_str()), (vec![], "idle"), "what runs is not ended for it");
+    }
+    let allowed = Seen { existing_claim: ExistingClaim::Allowed, ..seen(None, NodeFate::Unassigned, None) };
+    assert_eq!(words(&planned(&agent, &allowed)), ["pod"]);
+}
+
+/// The attack: an Agent allows itself the metadata service of its node.
+#[test]
+fn an_agent_whose_egress_leads_to_credentials_is_not_begun() {
+    let mut agent = agent();
+    agent.spec.egress = serde_json::from_value(json!({ "allow": [{ "cidr": "169.254.169.254/32" }] })).expect("egress");
+    let plan = planned(&agent, &Seen { policy: Part::Missing, ..seen(None, NodeFate::Unassigned, None) });
+    assert_eq!(words(&plan), Vec::<&str>::new());
+    assert!(
+        plan.status.needs.is_some_and(|needs| needs.starts_with("egress.allow[0]: cidr: 169.254.169.254/32 is within"))
+    );
+    // Nor does one that runs get a policy that Kubernetes would refuse.
+    let running = pod(&agent, "Running");
+    let working = heard("working");
+    let outdated = Seen { policy: Part::Outdated, ..seen(Some(&running), NodeFate::Fine, Some(&working)) };
+    assert_eq!(words(&planned(&agent, &outdated)), Vec::<&str>::new());
+}
+
+#[test]
+fn the_policy_of_a_running_agent_becomes_what_its_resource_says() {
+    let mut agent = agent();
+    agent.spec.egress.internet = false;
+    let running = pod(&agent, "Running");
+    let working = heard("working");
+    let seen = |policy| Seen { policy, ..seen(Some(&running), NodeFate::Fine, Some(&working)) };
+    assert_eq!(words(&planned(&agent, &seen(Part::Its))), Vec::<&str>::new());
+    assert_eq!(planned(&agent, &seen(Part::Outdated)).steps, [Step::UpdatePolicy(network::policy(&agent))]);
+    assert_eq!(words(&planned(&agent, &seen(Part::Missing))), ["policy"], "the policy was deleted");
+    agent.spec.driver = "claud".into();
+    assert_eq!(
+        words(&planned(&agent, &seen(Part::Outdated))),
+        ["update"],
+        "what is wrong elsewhere holds up no policy"
+    );
 }
 
 /// The bug this keeps away: a pod that waits for an image that cannot be had waits on when the image's name, or the Secret to fetch

@@ -1,11 +1,16 @@
 //! What an agent is told first, and what of its resource makes no sense.
 
-use super::Seen;
+use super::{ExistingClaim, Seen};
+use crate::manifest::FOR_AGENTS;
 use crate::names::{is_object_name, is_quantity};
+use crate::network;
 use crate::resource::{Agent, Manager};
 
 /// What a sidecar takes for `--agent`.
 const DRIVERS: [&str; 8] = ["auto", "claude", "codex", "gemini", "opencode", "acp", "api", "unknown"];
+
+/// What Kubernetes takes for `imagePullPolicy`.
+const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
 
 /// The annotations of a pod have 256 KiB in all, and a brief is one of them.
 const LARGEST_BRIEF: usize = 240 * 1024;
@@ -21,6 +26,11 @@ pub(super) fn first_message<'a>(agent: &'a Agent, seen: &Seen<'a>) -> Result<Opt
     }
     if let Some(claim) = spec.workspace.claim.as_ref().filter(|claim| !is_quantity(&claim.size)) {
         return Err(format!("workspace.claim.size: {:?} is not the size of a volume; use one such as 5Gi", claim.size));
+    }
+    existing_claim(agent, seen.existing_claim)?;
+    network::check(&spec.egress)?;
+    if let Some(policy) = spec.image_pull_policy.as_ref().filter(|policy| !PULL_POLICIES.contains(&policy.as_str())) {
+        return Err(format!("imagePullPolicy: there is no {policy:?}, only {}", PULL_POLICIES.join(", ")));
     }
     if spec.actions.is_some() && spec.managed_by == Manager::Fleet {
         return Err("its fleet has its own actions for it: leave out the actions".to_owned());
@@ -51,5 +61,21 @@ pub(super) fn first_message<'a>(agent: &'a Agent, seen: &Seen<'a>) -> Result<Opt
     match read {
         Ok(message) => Ok(Some(message)),
         Err(wrong) => Err(wrong.clone()),
+    }
+}
+
+/// Refuses a claim that is not meant for agents, such as the fleet's own or another agent's.
+fn existing_claim(agent: &Agent, found: ExistingClaim) -> Result<(), String> {
+    let Some(name) = &agent.spec.workspace.existing_claim else { return Ok(()) };
+    let (label, value) = FOR_AGENTS;
+    match found {
+        ExistingClaim::Allowed => Ok(()),
+        ExistingClaim::Unnamed | ExistingClaim::Missing => Err(format!(
+            "workspace.existingClaim: there is no claim {name:?} in this namespace; make it, with the label {label}: {value:?}"
+        )),
+        ExistingClaim::Unlabelled => Err(format!(
+            "workspace.existingClaim: the claim {name:?} lacks the label {label}: {value:?}, without which no agent may have it; if \
+             agents may: kubectl label pvc {name} {label}={value}"
+        )),
     }
 }
