@@ -17,11 +17,11 @@ before(async () => {
   const asked = async () => {
     for (;;) {
       const { asks } = await lab.ok('GET', 'asks');
-      if (asks.length > 0) return;
+      if (asks.length > 0) return asks[0].ask.id;
     }
   };
-  await inTime(asked(), 'the painter asks');
-  await lab.ok('POST', 'agents/painter/agent/respond', { accept: true });
+  const ask = await inTime(asked(), 'the painter asks');
+  await lab.ok('POST', 'agents/painter/agent/respond', { ask, accept: true });
   await lab.tell('painter', '[[text:All of it.]]');
   await lab.tell('baker', '[[text:Enjoy.]]');
   for (const agent of ['painter', 'baker']) await lab.end(agent);

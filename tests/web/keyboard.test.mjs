@@ -42,6 +42,8 @@ test('an ask is answered and a terminal is opened, typed into and left by keys a
   await focused('main');
   await tabTo(page, page.locator('.ask').getByRole('button', { name: 'Yes', exact: true }));
   assert.notEqual(await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle), 'none');
+  // A card that has just appeared takes no answer yet.
+  await page.waitForFunction(() => document.activeElement?.getAttribute('aria-disabled') !== 'true');
   await page.keyboard.press('Enter');
   await page.locator('.closed li', { hasText: 'keys' }).waitFor();
   await page.locator('.sidebar .agent', { hasText: 'keys' }).filter({ hasText: 'idle' }).waitFor();

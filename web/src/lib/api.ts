@@ -1,5 +1,7 @@
 // Requests to coop. Everything goes through here, so that one place knows about being logged out.
 
+import { parse } from './visible';
+
 export class ApiError extends Error {
   constructor(
     readonly status: number,
@@ -48,7 +50,7 @@ export async function request(method: string, path: string, body?: unknown, sign
 
 async function failure(response: Response): Promise<ApiError> {
   try {
-    const body = (await response.json()) as { error?: { code?: string; message?: string } };
+    const body = parse<{ error?: { code?: string; message?: string } }>(await response.text());
     return new ApiError(response.status, body.error?.code ?? 'INTERNAL', body.error?.message ?? response.statusText);
   } catch {
     return new ApiError(response.status, 'INTERNAL', response.statusText || `HTTP ${response.status}`);
@@ -56,11 +58,11 @@ async function failure(response: Response): Promise<ApiError> {
 }
 
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
-  return (await (await request('GET', path, undefined, signal)).json()) as T;
+  return parse<T>(await (await request('GET', path, undefined, signal)).text());
 }
 
 export async function post<T>(path: string, body: unknown = {}): Promise<T> {
-  return (await (await request('POST', path, body)).json()) as T;
+  return parse<T>(await (await request('POST', path, body)).text());
 }
 
 export async function remove(path: string): Promise<void> {

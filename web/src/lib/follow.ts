@@ -1,4 +1,5 @@
 import { ApiError } from './api';
+import { parse } from './visible';
 
 /** How a WebSocket says that it wants a token. */
 const NO_TOKEN = 4401;
@@ -17,7 +18,7 @@ export function follow<T>(path: string, hear: (message: T) => void): Promise<voi
       timer = undefined;
       const taken = waiting;
       waiting = [];
-      for (const text of taken) hear(JSON.parse(text) as T);
+      for (const text of taken) hear(parse<T>(text));
     };
     socket.onmessage = (event: MessageEvent<string>) => {
       waiting.push(event.data);

@@ -19,7 +19,7 @@ export function keys(event: KeyboardEvent): void {
     return;
   }
   if (isTyping(event.target) || ui.dialog !== 'none' || store.link === 'login') return;
-  const done = act(event.key);
+  const done = scroll(event) || act(event.key);
   if (done) event.preventDefault();
 }
 
@@ -59,9 +59,11 @@ function act(key: string): boolean {
 
 function step(by: number): boolean {
   if (route.place.view === 'inbox') {
-    const last = store.asks.length - 1;
-    ui.selected = Math.max(0, Math.min(last, ui.selected + by));
-    document.querySelectorAll('.ask')[ui.selected]?.scrollIntoView({ block: 'nearest' });
+    const at = ui.listed.indexOf(ui.marked);
+    const next = ui.listed[at < 0 ? 0 : Math.max(0, Math.min(ui.listed.length - 1, at + by))];
+    if (next === undefined) return true;
+    ui.marked = next;
+    document.querySelector(`.ask[data-key=${JSON.stringify(next)}]`)?.scrollIntoView({ block: 'nearest' });
     return true;
   }
   if (route.place.view !== 'agent') return false;
@@ -72,7 +74,27 @@ function step(by: number): boolean {
   return true;
 }
 
-/** Presses a button of the ask that is meant, which is the one marked so. */
+/** Scrolls what the marked ask is about, from wherever the focus is but in a field or in something that scrolls itself. */
+function scroll(event: KeyboardEvent): boolean {
+  const body = document.querySelector<HTMLElement>('.ask.selected .body');
+  const target = event.target instanceof HTMLElement ? event.target : document.body;
+  if (!body || body.contains(target) || !(target === document.body || target.matches('main, .ask *'))) return false;
+  const by: Record<string, number> = {
+    ArrowDown: 40,
+    ArrowUp: -40,
+    PageDown: body.clientHeight * 0.9,
+    PageUp: -body.clientHeight * 0.9,
+    End: body.scrollHeight,
+    Home: -body.scrollHeight,
+  };
+  const before = body.scrollTop;
+  body.scrollTop += by[event.key] ?? 0;
+  if (body.scrollTop === before) return false;
+  body.scrollIntoView({ block: 'nearest' });
+  return true;
+}
+
+/** Presses a button of the ask that is meant, which is the one marked so. It may have reasons not to be pressed. */
 function press(selector: string): boolean {
   const button = document.querySelector<HTMLButtonElement>(`.ask.selected ${selector}:not(:disabled)`);
   button?.click();

@@ -4,9 +4,11 @@ import { ApiError, get, request, said, whenLoggedOut } from './api';
 import { calm } from './calm';
 import { follow } from './follow';
 import { Cursor, Joined, loadAll } from './merge';
+import { inPlace, keyOf, type OpenAsk } from './open';
 import { readFrames, type Frame } from './sse';
 import { ofPhase } from './state';
 import { answerInWords, Timeline, type Outcome } from './timeline';
+import { parse } from './visible';
 import type { AgentState, Ask, Card, Decision, Entry, Event, Evidence, Project, Report, StateName } from './types';
 
 export interface Agent {
@@ -24,11 +26,6 @@ export interface Agent {
   last: string | null;
   cost: number;
   capabilities: string[];
-}
-
-export interface OpenAsk {
-  agent: string;
-  ask: Ask;
 }
 
 export interface ClosedAsk extends OpenAsk {
@@ -195,7 +192,7 @@ export class Store {
         const next: Record<string, Agent> = {};
         for (const card of message.agents) next[card.id] = this.#fromCard(card);
         this.agents = next;
-        this.asks = message.asks;
+        this.asks = inPlace(this.asks, message.asks);
         // The first time only what comes is wanted; later everything since the connection was lost.
         if (this.#cursor.last === 0) this.#cursor.last = message.newest;
         this.#later('audit');
@@ -251,9 +248,9 @@ export class Store {
 
   /** What an agent asks, all of it. The daemon is right, whatever was heard before. */
   #asksOf(agent: string, asks: Ask[]): void {
-    const known = this.asks.filter((open) => open.agent === agent).map((open) => open.ask.id);
-    if (known.join() === asks.map((ask) => ask.id).join()) return;
-    this.asks = [...this.asks.filter((open) => open.agent !== agent), ...asks.map((ask) => ({ agent, ask }))];
+    const others = this.asks.filter((open) => open.agent !== agent);
+    const next = inPlace(this.asks, [...others, ...asks.map((ask) => ({ agent, ask }))]);
+    if (next.map(keyOf).join() !== this.asks.map(keyOf).join()) this.asks = next;
   }
 
   async #snapshotOfOne(): Promise<void> {
@@ -261,7 +258,7 @@ export class Store {
     const asks = await get<{ asks: Ask[] }>('agent/asks').catch(() => ({ asks: [] }));
     const id = report.agent;
     this.agents = { [id]: { ...blank(id), ...fromReport(report) } };
-    this.asks = asks.asks.map((ask) => ({ agent: id, ask }));
+    this.asks = inPlace(this.asks, asks.asks.map((ask) => ({ agent: id, ask })));
   }
 
   /** Since when, by what evidence, and with which abilities: the sidecars know. A few at a time. */
@@ -311,7 +308,7 @@ export class Store {
   #take(frames: Frame[]): void {
     for (const frame of frames) {
       if (frame.event === 'lagged') continue;
-      const entry = this.#ofOne(JSON.parse(frame.data) as Event);
+      const entry = this.#ofOne(parse<Event>(frame.data));
       if (entry && this.#cursor.take(entry.id)) this.#apply(entry);
     }
   }
@@ -386,8 +383,7 @@ export class Store {
   }
 
   #open(agent: string, ask: Ask): void {
-    if (this.asks.some((open) => open.agent === agent && open.ask.id === ask.id)) return;
-    this.asks = [...this.asks, { agent, ask }];
+    this.asks = inPlace(this.asks, [...this.asks, { agent, ask }]);
   }
 
   #close(agent: string, id: string, at: number, outcome: Outcome): void {

@@ -1,0 +1,155 @@
+// Nothing is allowed that was not seen: an ask keeps its place and its mark, and its end has to have been on the screen.
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+
+import { browser, Lab, LIMIT, open } from './lab.mjs';
+
+const limit = { timeout: 4 * LIMIT };
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+let lab;
+let chromium;
+
+before(async () => {
+  lab = new Lab();
+  await lab.up();
+  chromium = await browser();
+});
+after(async () => {
+  await chromium?.close();
+  await lab?.close();
+});
+
+const card = (page, agent) => page.locator('.ask', { hasText: agent });
+const allow = (page, agent) => card(page, agent).locator('[data-kind=allow_once]');
+const isOff = async (button) => (await button.getAttribute('aria-disabled')) === 'true';
+const isOn = (page, agent) => card(page, agent).locator('[data-kind=allow_once][aria-disabled=false]').waitFor();
+
+/** Counts the answers that a page sends. */
+function answersOf(page) {
+  const sent = [];
+  page.on('request', (request) => {
+    if (request.url().endsWith('/agent/respond')) sent.push(request.postDataJSON());
+  });
+  return sent;
+}
+
+async function isAccessible(page) {
+  await page.evaluate(AXE);
+  const violations = await page.evaluate(async () => (await globalThis.axe.run(document)).violations.map(({ id, nodes }) => `${id}: ${nodes[0].html}`));
+  assert.deepEqual(violations, []);
+}
+
+test('an ask that arrives between look and key changes nothing', limit, async () => {
+  await lab.agent('older', '[[bash:touch older.txt]]');
+  const page = await open(chromium, lab.url);
+  const sent = answersOf(page);
+  await isOn(page, 'older');
+  const place = await allow(page, 'older').boundingBox();
+  await lab.agent('newer', '[[bash:touch newer.txt]]');
+  await card(page, 'newer').waitFor();
+  assert.deepEqual(await allow(page, 'older').boundingBox(), place, 'nothing moves under the pointer');
+  assert.equal(await page.locator('.ask.selected .who').textContent(), 'older');
+  assert.equal(await isOff(allow(page, 'older')), false, 'nor is it kept from being answered');
+  await page.keyboard.press('a');
+  await page.locator('.closed li', { hasText: 'older' }).waitFor();
+  await page.locator('.sidebar .agent', { hasText: 'older' }).filter({ hasText: 'idle' }).waitFor();
+  assert.deepEqual([existsSync(join(lab.work, 'older.txt')), existsSync(join(lab.work, 'newer.txt'))], [true, false]);
+  assert.equal(sent.length, 1);
+  await lab.ok('POST', 'agents/newer/agent/respond', { accept: false });
+  await page.context().close();
+});
+
+test('an ask that takes the place of another is not answered in its stead', limit, async () => {
+  await lab.agent('shown', '[[bash:touch shown.txt]]');
+  await lab.agent('hidden', '[[bash:touch hidden.txt]]');
+  const page = await open(chromium, lab.url);
+  await page.clock.install();
+  await page.reload();
+  const sent = answersOf(page);
+  await isOn(page, 'shown');
+  await isOn(page, 'hidden');
+  const first = (await page.locator('.ask .who').first().textContent()).trim();
+  const second = first === 'shown' ? 'hidden' : 'shown';
+  assert.equal((await page.locator('.ask.selected .who').textContent()).trim(), first);
+  // From here on time stands still in the page, but for what is let pass.
+  await page.clock.pauseAt(new Date(Date.now() + 60_000));
+  await lab.ok('POST', `agents/${first}/agent/respond`, { accept: false });
+  while ((await card(page, first).count()) > 0) await page.clock.runFor(30);
+  assert.equal(await page.locator('.ask.selected').count(), 0, 'the next one was not looked at');
+  await page.keyboard.press('a');
+  assert.equal(await isOff(allow(page, second)), true);
+  await page.keyboard.press('j');
+  await page.keyboard.press('a');
+  await allow(page, second).click({ force: true });
+  assert.deepEqual(sent, []);
+  await page.clock.runFor(500);
+  await isOn(page, second);
+  await page.keyboard.press('a');
+  while ((await card(page, second).count()) > 0) await page.clock.runFor(30);
+  assert.equal(sent.length, 1);
+  await page.context().close();
+});
+
+const LINES = Array.from({ length: 500 }, (_, at) => `line ${at + 1}`).join('\n');
+
+test('a long input can be allowed once its end was on the screen, by keys', limit, async () => {
+  await lab.agent('long', `[[write:long.txt|${LINES}]] [[text:Written.]]`);
+  const page = await open(chromium, lab.url);
+  const sent = answersOf(page);
+  const button = allow(page, 'long');
+  // A no needs no reading.
+  await card(page, 'long').locator('[data-kind=reject][aria-disabled=false]').waitFor();
+  assert.equal(await isOff(button), true);
+  const why = await button.getAttribute('aria-describedby');
+  assert.match(await page.locator(`[id="${why}"]`).textContent(), /Not all of this was on the screen/);
+  await isAccessible(page);
+  for (const key of ['a', '1', 'PageDown', 'a', 'ArrowDown', 'a']) await page.keyboard.press(key);
+  await button.click({ force: true });
+  assert.ok((await card(page, 'long').locator('.body').evaluate((body) => body.scrollTop)) > 100, 'keys scroll it');
+  assert.deepEqual([sent, await isOff(button)], [[], true]);
+  const place = await button.boundingBox();
+  await page.keyboard.press('End');
+  await isOn(page, 'long');
+  assert.equal(await button.getAttribute('aria-describedby'), null);
+  assert.deepEqual(await button.boundingBox(), place, 'it stays where it is');
+  await isAccessible(page);
+  await page.keyboard.press('a');
+  await page.locator('.sidebar .agent', { hasText: 'long' }).filter({ hasText: 'idle' }).waitFor();
+  assert.equal(readFileSync(join(lab.work, 'long.txt'), 'utf8').trim(), LINES);
+  const { decisions } = await lab.ok('GET', 'audit');
+  const { shown } = decisions.find((decision) => decision.agent === 'long');
+  assert.deepEqual([shown.surface, shown.whole, shown.characters > LINES.length], ['page', true, true]);
+  assert.deepEqual(page.errors, []);
+  await page.context().close();
+});
+
+test('a long input can be allowed once its end was on the screen, by scrolling, also beside the timeline', limit, async () => {
+  await lab.agent('scrolled', `[[write:scrolled.txt|${LINES}]]`);
+  const page = await open(chromium, `${lab.url}/#/agents/scrolled`, { viewport: { width: 390, height: 844 } });
+  const button = allow(page, 'scrolled');
+  await card(page, 'scrolled').locator('[data-kind=reject][aria-disabled=false]').waitFor();
+  const body = card(page, 'scrolled').locator('.body');
+  await body.evaluate((body) => (body.scrollTop = body.scrollHeight / 2));
+  await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
+  assert.equal(await isOff(button), true);
+  await card(page, 'scrolled').locator('.end').scrollIntoViewIfNeeded();
+  await isOn(page, 'scrolled');
+  await button.click();
+  await page.locator('.ask').waitFor({ state: 'detached' });
+  assert.equal(readFileSync(join(lab.work, 'scrolled.txt'), 'utf8').trim(), LINES);
+  await page.context().close();
+});
+
+test('characters that cannot be seen are named', limit, async () => {
+  await lab.agent('turned', '[[bash:touch \u202etxt.exe\u200b]]');
+  const page = await open(chromium, lab.url);
+  await card(page, 'turned').getByText('touch <U+202E>txt.exe<U+200B>').first().waitFor();
+  const hidden = await page.evaluate(() => /[\u202e\u200b]/.test(document.body.textContent));
+  assert.equal(hidden, false);
+  await page.goto(`${lab.url}/#/agents/turned`);
+  await page.locator('.asked .preview', { hasText: '<U+202E>' }).waitFor();
+  await page.context().close();
+});
