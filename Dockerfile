@@ -3,15 +3,19 @@
 #   buildah build -t localhost/coop:0.1.0 .        docker build -t localhost/coop:0.1.0 .
 # An agent's image with coop in it: --target agent --build-arg BASE=IMAGE. With a program that is built already, in the folder
 # OUT/usr/local/bin: --build-context build=OUT takes the place of the stages that build it; tools/k8s/image.sh does that.
+# Tags move. To build of images that do not: --build-arg NODE=docker.io/library/node@sha256:… and RUST the same, with the digests
+# that `docker buildx imagetools inspect docker.io/library/node:22-alpine` prints. docs/KUBERNETES.md has more.
 ARG BASE=scratch
+ARG NODE=docker.io/library/node:22-alpine
+ARG RUST=docker.io/library/rust:1.95-alpine
 
-FROM docker.io/library/node:22-alpine AS page
+FROM ${NODE} AS page
 WORKDIR /web
 COPY web/ ./
-RUN npm ci --no-audit --no-fund --loglevel=error && npm run --silent build
+RUN npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run --silent build
 
 # Alpine's Rust makes static programs: they run in any agent's image, whatever its C library.
-FROM docker.io/library/rust:1.95-alpine AS build
+FROM ${RUST} AS build
 RUN apk add --no-cache ca-certificates gcc make musl-dev
 WORKDIR /src
 COPY . .

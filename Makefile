@@ -38,6 +38,7 @@ test: ## Install what the tests need and run them all, without a cluster (networ
 	$(STEP) "install packages" $(MAKE) -s deps
 	$(STEP) "build the page" $(MAKE) -s web
 	$(STEP) "format" $(CARGO) fmt --all --check
+	$(STEP) "dependencies" tools/deny.sh
 	$(STEP) "build and lint, install modules" $(MAKE) -s -j2 prepare
 	$(STEP) "unit and process tests, real agents" $(MAKE) -s test-real ONLY_REAL=
 	$(STEP) "documentation tests" $(LINTED) $(CARGO) test --quiet --workspace --doc
@@ -54,8 +55,9 @@ prepare: build $(foreach name,web xterm real mcp,$(call modules,$(name)))
 build: web ## Build and lint everything with its tests (network the first time; 6 min)
 	$(BUILD)
 
-lint: web ## Check format and lints (as build)
+lint: deps web ## Check format, lints and dependencies (network, root; as build, and a minute once to install cargo-deny)
 	$(CARGO) fmt --all --check
+	tools/deny.sh
 	$(BUILD)
 
 fmt: ## Format the code

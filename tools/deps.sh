@@ -37,6 +37,11 @@ if [ ! -x "$tools/bin/buf" ]; then
   "$tools/bin/pip" install --quiet --disable-pip-version-check buf-bin==1.75.0
 fi
 
+if ! command -v cargo-deny >/dev/null; then
+  echo "installing cargo-deny into $tools (a minute)"
+  CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off cargo install --quiet --locked --root "$tools" --version 0.20.2 cargo-deny
+fi
+
 if ! command -v cargo-nextest >/dev/null; then
   echo "installing cargo-nextest into $tools (some minutes)"
   # Not optimised: it waits for tests, and is built twice as quickly.

@@ -10,7 +10,7 @@ if ! command -v cargo-fuzz >/dev/null; then
   cargo install --quiet --locked --root "$tools" --version 0.13.2 cargo-fuzz
 fi
 passed=0
-for target in screen requests; do
+for target in screen requests shell; do
   echo "fuzzing $target for $seconds s"
   dict=()
   [ -f "$target.dict" ] && dict=("-dict=$target.dict")

@@ -81,7 +81,7 @@ show() { # Shows what is asked, and the answer.
   "$coop" "$@"
 }
 show asks
-show respond tester yes
+show respond tester yes --ask ask-1
 show wait tester --for idle --timeout 60
 show ls
 show down --kill
