@@ -134,6 +134,9 @@ pub(crate) enum Sub {
     /// Ends the agents of a sidecar that was killed (used by sidecars)
     #[command(hide = true)]
     Guard {
+        /// The agent's socket; processes that have it in their environment are ended too
+        #[arg(long, value_name = "PATH")]
+        socket: PathBuf,
         /// Processes that lead the sessions to end
         leaders: Vec<u32>,
     },
@@ -190,11 +193,14 @@ pub(crate) struct Serve {
     /// How the agent is run: its own terminal interface, its protocol over pipes, its server, or in coop's own program
     #[arg(long, env = "COOP_RUNTIME", value_name = "RUNTIME")]
     pub(crate) runtime: Option<RuntimeChoice>,
-    /// Give the agent a configuration of its own, set up without dialogs, instead of the user's. An agent for which coop cannot do
+    /// Give the agent a configuration of its own instead of the user's, with which it asks nothing but whether the folder is trusted. An agent for which coop cannot do
     /// that is refused, or with `--isolate=if-possible` run without, which is said on standard error
     #[arg(long, env = "COOP_ISOLATE", value_name = "WHEN", num_args = 0..=1, require_equals = true,
           default_value = "never", default_missing_value = "always")]
     pub(crate) isolate: Isolate,
+    /// Tell an agent with a configuration of its own (`--isolate`) that its folder is trusted. Without it the agent asks
+    #[arg(long, env = "COOP_TRUST")]
+    pub(crate) trust: bool,
     /// JSON with the agent's settings, stop gate and start text, or TOML with patterns of its screen; one of each may be given
     #[arg(long, env = "COOP_AGENT_CONFIG", value_name = "PATH")]
     pub(crate) agent_config: Vec<PathBuf>,
@@ -356,9 +362,12 @@ pub(crate) struct Shim {
     /// Name by which clients may address this server, beside IP addresses and localhost; may be given often
     #[arg(long, env = "COOP_ALLOW_HOST", value_name = "NAME", value_delimiter = ',')]
     pub(crate) allow_host: Vec<String>,
-    /// Give the agent a configuration of its own, set up without dialogs, instead of the user's
+    /// Give the agent a configuration of its own instead of the user's, with which it asks nothing but whether the folder is trusted
     #[arg(long, env = "COOP_ISOLATE")]
     pub(crate) isolate: bool,
+    /// Tell an agent with a configuration of its own (`--isolate`) that its folder is trusted. Without it the agent asks
+    #[arg(long, env = "COOP_TRUST")]
+    pub(crate) trust: bool,
     /// How log lines on standard error look
     #[arg(long, env = "COOP_LOG_FORMAT", value_name = "FMT", default_value = "json")]
     pub(crate) log_format: LogFormat,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use coop_api::is_own_agent_setting;
+use coop_api::{is_coop_variable, is_own_agent_setting};
 use coop_session::Queries;
 use coop_term::Command;
 
@@ -93,10 +93,8 @@ fn environment(
     // Those of the simulated agent and of our own are for the child.
     let is_for_child =
         |name: &str| name.starts_with("COOP_SIM_") || options.is_own_agent() && is_own_agent_setting(name);
-    let is_ours = |name: &OsStr| {
-        let is_named = name.as_encoded_bytes().starts_with(b"COOP_") && !name.to_str().is_some_and(is_for_child);
-        is_named || name == BOOTSTRAP
-    };
+    let is_ours =
+        |name: &OsStr| is_coop_variable(name) && !name.to_str().is_some_and(is_for_child) || name == BOOTSTRAP;
     // The bridge to a multiplexer, though, must find the same one as its user would.
     let foreign = |name: &OsStr| options.attach.is_none() && OTHER_TERMINALS.iter().any(|other| name == *other);
     let mut changes: Vec<(OsString, Option<OsString>)> =

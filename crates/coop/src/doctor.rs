@@ -3,13 +3,11 @@
 use std::env;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use coop_drivers::{KNOWN, Known, Login};
+use coop_fleet::bounded;
 use serde::Serialize;
-use tokio::process::Command;
-use tokio::time::timeout;
 
 use crate::cli::Doctor;
 use crate::install::{self, is_between};
@@ -111,10 +109,10 @@ fn without_login(known: &Known) -> Option<String> {
 
 /// Asks a program for its version.
 async fn version(program: &Path) -> Result<String, String> {
-    let mut command = Command::new(program);
-    command.arg("--version").stdin(Stdio::null()).kill_on_drop(true);
-    let output = timeout(PATIENCE, command.output()).await.map_err(|_| "it does not answer".to_owned())?;
-    let output = output.map_err(|error| error.to_string())?;
+    let mut command = bounded::command(program);
+    command.arg("--version");
+    let output = bounded::output(command, PATIENCE).await.map_err(|error| error.to_string())?;
+    let output = output.ok_or("it does not answer")?;
     let said = String::from_utf8_lossy(&output.stdout);
     let is_version = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
     match said.split_whitespace().map(|word| word.trim_start_matches('v')).find(is_version) {

@@ -10,7 +10,8 @@
 //! was killed.
 //!
 //! No script of a package is run. npm compares what it has loaded with the checksum that the registry names, and that there
-//! was one is looked at afterwards: a package without is not kept.
+//! was one is looked at afterwards: a package without is not kept. Packages of the versions that coop was tested with have to have
+//! the checksums that they had then (`pins.tsv`), so that nobody who has the registry can give out others under their names.
 
 use std::env;
 use std::fs::{self, File, TryLockError};
@@ -23,13 +24,15 @@ use anyhow::{Context, bail};
 use clap::Args;
 use coop_drivers::{KNOWN, Known};
 use serde_json::Value;
-use tokio::process::Command;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::paths;
 
 /// The folder that npm fills, until all of it is there.
 const NEW: &str = ".new";
+/// Packages that coop was tested with: name@version, tab, checksum. Those of tests/real/package-lock.json, and those of
+/// opencode-ai, of which the tests install only the program.
+const PINS: &str = include_str!("pins.tsv");
 /// How much of npm's complaints is passed on.
 const COMPLAINTS: usize = 12;
 
@@ -180,7 +183,7 @@ async fn load(known: &Known, version: &str, folder: &Path) -> anyhow::Result<()>
 }
 
 async fn load_into(new: &Path, known: &Known, version: &str) -> anyhow::Result<()> {
-    let mut npm = Command::new("npm");
+    let mut npm = coop_fleet::bounded::command("npm");
     npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--save-exact", "--fetch-retries=1"]);
     npm.arg("--prefix").arg(new).arg(format!("{}@{version}", known.package));
     // What a project here says of npm is not meant for this.
@@ -223,7 +226,24 @@ fn check(folder: &Path, known: &Known, version: &str) -> anyhow::Result<()> {
     if let Some((name, _)) = unchecked {
         bail!("the registry names no checksum for {name}; nothing is installed");
     }
+    for (path, entry) in packages {
+        let name = path.rsplit("node_modules/").next().unwrap_or_default();
+        let version = entry["version"].as_str().unwrap_or_default();
+        if let Some(tested) = pinned(name, version).filter(|tested| entry["integrity"] != **tested) {
+            bail!(
+                "{name} {version} is not what coop was tested with: its checksum is {}, and was {tested}; nothing is installed. \
+                 Either the registry that npm asks gives out something else, or another version of coop is needed",
+                entry["integrity"].as_str().unwrap_or_default()
+            );
+        }
+    }
     Ok(())
+}
+
+/// Returns the checksum of a package that coop was tested with.
+fn pinned(name: &str, version: &str) -> Option<&'static str> {
+    let mut pins = PINS.lines().filter_map(|line| line.split_once('\t'));
+    pins.find_map(|(package, checksum)| (package.rsplit_once('@')? == (name, version)).then_some(checksum))
 }
 
 fn point(folder: &Path, version: &str) -> io::Result<()> {
@@ -244,6 +264,22 @@ mod tests {
         assert!(is_between("0.61.0-preview.1", "0.61.0", "0.61.0"));
         assert!(!is_between("2.2.0", "2.1.9", "2.1.197"));
         assert!(!is_between("2.1.8", "2.1.9", "2.1.197"));
+    }
+
+    #[test]
+    fn every_tested_package_has_the_checksum_it_was_tested_with() {
+        let lock = include_str!("../../../tests/real/package-lock.json");
+        let lock: Value = serde_json::from_str(lock).expect("JSON");
+        for (path, entry) in lock["packages"].as_object().expect("packages").iter().filter(|(path, _)| !path.is_empty())
+        {
+            let name = path.rsplit("node_modules/").next().expect("a name");
+            let version = entry["version"].as_str().expect("a version");
+            assert_eq!(pinned(name, version), entry["integrity"].as_str(), "pins.tsv: {name}@{version}");
+        }
+        for known in KNOWN.iter().filter(|known| !known.binaries.is_empty()) {
+            let (_, newest) = known.tested.expect("tested");
+            assert!(pinned(known.package, newest).is_some_and(|pin| pin.starts_with("sha512-")), "{}", known.package);
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod hook;
 mod install;
 mod leftovers;
 mod listen;
+mod log_file;
 mod mcp;
 mod oneshot;
 #[cfg(feature = "kubernetes")]
@@ -37,26 +38,23 @@ use std::process::ExitCode;
 use crate::cli::{Cli, Sim, Simulated, Sub};
 
 fn main() -> ExitCode {
+    shield::close_if_secret();
     let cli = Cli::read();
     if let Some(Sub::Hook { event, hold, guest }) = &cli.sub {
         // Before everything else: the agent waits for it.
         hook::run(event, *hold, guest.as_deref());
         return ExitCode::SUCCESS;
     }
-    if let Some(Sub::Guard { leaders }) = &cli.sub {
-        guard::run(leaders);
+    if let Some(Sub::Guard { socket, leaders }) = &cli.sub {
+        guard::run(socket, leaders);
         return ExitCode::SUCCESS;
     }
     if let Some(Sub::Await { within, socket, missing, words, commands }) = &cli.sub {
         return fail(&await_socket::run(socket, missing, *within, *words, commands).into());
     }
-    if let Some(token) = match &cli.sub {
-        None => cli.serve.auth_token.as_ref(),
-        Some(Sub::Shim(options)) => options.auth_token.as_ref(),
-        Some(Sub::Up(options)) => options.auth_token.as_ref(),
-        Some(_) => None,
-    } {
-        shield::hide_token(token);
+    // What follows the name of a person's own agent is for that agent.
+    if !matches!(cli.sub, Some(Sub::Wrap(_) | Sub::Sim(_))) {
+        shield::hide_token();
     }
     let store = match &cli.sub {
         Some(Sub::Up(options)) => Some(&options.store),
@@ -120,6 +118,6 @@ async fn simulate(what: Option<Simulated>) -> anyhow::Result<i32> {
 
 fn fail(error: &anyhow::Error) -> ExitCode {
     // There may be nobody to tell.
-    let _ = writeln!(io::stderr(), "coop: {error:#}");
+    let _ = writeln!(io::stderr(), "coop: {}", coop_api::visible(&format!("{error:#}")));
     ExitCode::from(error.downcast_ref::<serve::CannotRun>().map_or(1, |error| error.code()))
 }

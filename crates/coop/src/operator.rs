@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 
 use crate::cli::{LogFormat, LogLevel};
 use crate::fleet::{parse_image, parse_namespace, parse_object_name};
+use crate::log_file::LogOwner;
 use crate::serve::{Signals, start_log};
 use crate::shim::brief;
 
@@ -57,7 +58,7 @@ pub(crate) struct Operator {
 }
 
 pub(crate) async fn run(options: Operator) -> anyhow::Result<i32> {
-    start_log(options.log_format, options.log_level);
+    start_log(options.log_format, options.log_level, LogOwner::User);
     let mut signals = Signals::new()?;
     let cluster = Way { kubeconfig: options.kubeconfig, context: options.context }.reach().await?;
     if let Some(port) = options.health_port {

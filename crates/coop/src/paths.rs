@@ -48,10 +48,19 @@ pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
     path.to_str().map(str::to_owned).with_context(|| format!("{} is not UTF-8", path.display()))
 }
 
-/// Makes a folder that only this user can look into.
+/// Makes a folder that only this user can look into. One that is there must be this user's, and writable for no other.
 pub(crate) fn private(folder: PathBuf) -> anyhow::Result<PathBuf> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
     made.with_context(|| format!("cannot make {}", folder.display()))?;
+    let found = fs::metadata(&folder).with_context(|| format!("cannot look at {}", folder.display()))?;
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        bail!("{} belongs to another user; choose another folder", folder.display());
+    }
+    // A user's own group is as good as the user; kubelets open a volume to the pod's group.
+    let is_own_group = found.gid() == rustix::process::getegid().as_raw();
+    if found.mode() & 0o002 != 0 || found.mode() & 0o020 != 0 && !is_own_group {
+        bail!("other users can write in {0}; run `chmod go-w {0}` or choose another folder", folder.display());
+    }
     Ok(folder)
 }
 
@@ -103,5 +112,26 @@ pub(crate) fn clear_for_socket(path: &Path) -> anyhow::Result<()> {
             bail!("another program listens on {}; stop it or choose another --socket", path.display())
         }
         Ok(_) => fs::remove_file(path).with_context(|| format!("cannot remove the dead socket {}", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_that_others_can_write_in_is_refused() {
+        let state = tempfile::tempdir().expect("a folder");
+        for (mode, is_taken) in [(0o700, true), (0o755, true), (0o775, true), (0o702, false), (0o1777, false)] {
+            fs::set_permissions(state.path(), fs::Permissions::from_mode(mode)).expect("set");
+            let taken = private(state.path().to_owned());
+            assert_eq!(taken.is_ok(), is_taken, "{mode:o}: {taken:?}");
+        }
+        let others = private(PathBuf::from("/proc"));
+        assert!(
+            rustix::process::geteuid().is_root() || others.is_err_and(|why| why.to_string().contains("another user"))
+        );
     }
 }

@@ -1,11 +1,13 @@
 //! The sidecar: bind, start, serve, end.
 
 use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use coop_api::{AgentId, Agents, Event, EventBody, Lifecycle, Reply, Request, Seq, Size, Turn};
-use coop_server::{Config, Links, Recorded, Server};
+use coop_server::{Config, Links, Listener, ProcessRole, Recorded, Server, Surface};
 use coop_session::{Handle, OpenRecording, Options, Recorder, Recording, StartError};
 use coop_term::{Command, Exit, SpawnError};
 use tokio::signal::unix::{SignalKind, signal};
@@ -22,6 +24,7 @@ use crate::config::AgentConfig;
 use crate::driven::{self, minute};
 use crate::leftovers::Folder;
 use crate::listen::{self, SocketFile};
+use crate::log_file::{Log, LogOwner};
 use crate::session_file::{Resumed, SessionFile, not_kept};
 use crate::shield;
 use crate::shim::brief;
@@ -34,6 +37,9 @@ const AT_ONCE: Duration = Duration::from_secs(10);
 const LAST_LINES: usize = 10;
 /// How long clients may take to go once they were told to.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+/// The socket in the sidecar's folder by which the agent's hooks and tools reach the sidecar.
+const AGENT_SOCKET: &str = "agent.sock";
 
 /// The command could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +67,7 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     if options.own_session {
         rustix::process::setsid().context("cannot leave the session of whoever started this")?;
     }
-    start_log(options.log_format, options.log_level);
+    start_log(options.log_format, options.log_level, LogOwner::of(options.own_session));
     let size = Size::new(options.cols, options.rows).context("--cols and --rows")?;
     let mut config = AgentConfig::read(&options.agent_config)?;
     let mut signals = Signals::new()?;
@@ -72,9 +78,9 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
             return Ok(128 + number);
         }
     };
-    shield::raise();
+    shield::raise(ProcessRole::Sidecar);
     tokio::spawn(shield::reap_adopted());
-    let Running { handle, done, server, agent, lines, recorder, resumes, _folder, _socket } =
+    let Running { handle, done, server, agent, lines, recorder, resumes, _folder, _sockets } =
         start(&options, config, size).await?;
     let resumed = || {
         let lingers = options.linger != Linger::For(Duration::ZERO);
@@ -154,18 +160,21 @@ pub(crate) struct Running {
     pub(crate) recorder: Option<Recorder>,
     /// Whether coop can go on with its conversations.
     pub(crate) resumes: bool,
-    pub(crate) _folder: Option<Folder>,
-    pub(crate) _socket: SocketFile,
+    // In this order: the agent's socket is in the folder.
+    pub(crate) _sockets: [SocketFile; 2],
+    pub(crate) _folder: Folder,
 }
 
 /// Binds, prepares and starts, in this order: what is wrong is better said before anything runs.
 pub(crate) async fn start(options: &Serve, config: AgentConfig, size: Size) -> anyhow::Result<Running> {
     let bound = listen::bind(options).await?;
-    let (command, queries) = command(options, &bound.socket.path)?;
+    let folder = Folder::make()?;
+    let (agent_listener, agent_socket) = listen::socket_file(&folder.path().join(AGENT_SOCKET))?;
+    let (command, queries) = command(options, &agent_socket.path)?;
     let chosen = driven::choose(options, &command)?;
-    let driven = driven::agent(options, &chosen, config, &command)?;
+    let driven = driven::agent(options, &chosen, config, &command, folder.path())?;
     let resumes = driven.as_ref().is_some_and(|driven| driven.resumes);
-    let (driven, folder) = driven.map(|driven| (driven.agent, driven.folder)).unzip();
+    let driven = driven.map(|driven| driven.agent);
     if let Some(path) = options.session_file.as_deref().filter(|_| !resumes) {
         tracing::warn!("{}", not_kept(path));
     }
@@ -179,6 +188,7 @@ pub(crate) async fn start(options: &Serve, config: AgentConfig, size: Size) -> a
         queries,
         grace: options.grace,
         idle_timeout: Some(options.idle_timeout).filter(|timeout| !timeout.is_zero()),
+        guard: Some(guard(&agent_socket.path)?),
     };
     let recording = recording(options, chosen.name, &session.command)?;
     let (handle, done) = coop_session::start(session).await.map_err(CannotRun)?;
@@ -197,6 +207,7 @@ pub(crate) async fn start(options: &Serve, config: AgentConfig, size: Size) -> a
         token,
         hosts: options.allow_host.clone(),
         steered_by: options.steered_by,
+        parent_is_daemon: options.own_session,
         folder: std::env::current_dir().ok(),
         recording: recorded,
         ..Config::default()
@@ -205,6 +216,7 @@ pub(crate) async fn start(options: &Serve, config: AgentConfig, size: Size) -> a
     for (listener, surface) in bound.listeners {
         server.listen(listener, surface);
     }
+    server.listen(Listener::Unix(agent_listener), Surface::Agent);
     Ok(Running {
         handle,
         done,
@@ -213,9 +225,16 @@ pub(crate) async fn start(options: &Serve, config: AgentConfig, size: Size) -> a
         lines: bound.lines,
         recorder,
         resumes,
+        _sockets: [bound.socket, agent_socket],
         _folder: folder,
-        _socket: bound.socket,
     })
+}
+
+/// Returns the command that ends the agent should the sidecar be killed.
+fn guard(agent_socket: &Path) -> anyhow::Result<Command> {
+    let program = std::env::current_exe().context("cannot find coop's own program file")?;
+    let args = vec!["guard".into(), "--socket".into(), agent_socket.into()];
+    Ok(Command { program: program.into(), args, ..Command::default() })
 }
 
 /// What is to be recorded.
@@ -349,7 +368,7 @@ fn announce(agent: &str, lines: &[String]) -> io::Result<()> {
     out.flush()
 }
 
-pub(crate) fn start_log(format: LogFormat, level: LogLevel) {
+pub(crate) fn start_log(format: LogFormat, level: LogLevel, owner: LogOwner) {
     let level = match level {
         LogLevel::Off => LevelFilter::OFF,
         LogLevel::Error => LevelFilter::ERROR,
@@ -363,7 +382,8 @@ pub(crate) fn start_log(format: LogFormat, level: LogLevel) {
     let targets = Targets::new().with_default(level);
     let targets = targets.with_targets([("kube_client", libraries), ("kube_runtime", libraries)]);
     // A log that nobody reads any more must not take the agent with it.
-    let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr).log_internal_errors(false);
+    let writer = Mutex::new(Log::on_stderr(owner));
+    let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(writer).log_internal_errors(false);
     match format {
         LogFormat::Json => builder.json().finish().with(targets).init(),
         LogFormat::Text => builder.finish().with(targets).init(),

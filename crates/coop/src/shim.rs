@@ -15,7 +15,7 @@ use anyhow::{Context, bail};
 use clap::Parser;
 use coop_api::{Error, Size};
 use coop_server::shim::{Host, Kind, Published, Script, Shim, ShimConfig, Start, Used, Written};
-use coop_server::{Config, Listener};
+use coop_server::{Config, Listener, ProcessRole};
 use coop_session::Handle;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -27,6 +27,7 @@ use self::usage::Meter;
 use crate::cli::{self, Cli, Serve, ShimAgent};
 use crate::config::AgentConfig;
 use crate::driven::minute;
+use crate::log_file::LogOwner;
 use crate::serve::{self, Running, Signals};
 use crate::shield;
 
@@ -34,7 +35,7 @@ use crate::shield;
 const FAREWELL: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(options: cli::Shim) -> anyhow::Result<i32> {
-    serve::start_log(options.log_format, options.log_level);
+    serve::start_log(options.log_format, options.log_level, LogOwner::User);
     if !options.host.is_loopback() && options.auth_token.is_none() {
         bail!(
             "anyone who can reach {} could steer this agent: give a token with --auth-token or COOP_AUTH_TOKEN, or leave \
@@ -47,7 +48,7 @@ pub(crate) async fn run(options: cli::Shim) -> anyhow::Result<i32> {
     if let Some(workspace) = &options.workspace {
         env::set_current_dir(workspace).with_context(|| format!("cannot work in {}", workspace.display()))?;
     }
-    shield::raise();
+    shield::raise(ProcessRole::Shim);
     tokio::spawn(shield::reap_adopted());
     let mut signals = Signals::new()?;
     let address = (options.host, options.port);
@@ -150,11 +151,11 @@ impl Sidecars {
         let settings = setup::settings(self.options.agent, &start);
         let mcp = setup::mcp(&start)?;
         let config = AgentConfig { settings, mcp, ..AgentConfig::default() };
-        let Running { handle, done, server, _folder, _socket, .. } = serve::start(&options, config, size).await?;
+        let Running { handle, done, server, _folder, _sockets, .. } = serve::start(&options, config, size).await?;
         *last = Some(tokio::spawn(async move {
             // However it ended, what belongs to it goes.
             let _ = done.await;
-            drop((_folder, _socket));
+            drop((_sockets, _folder));
             tokio::spawn(server.shut_down(FAREWELL));
         }));
         Ok(handle)
@@ -165,6 +166,7 @@ impl Sidecars {
         let Some((name, runtime)) = setup::way(self.options.agent) else { bail!("a script is not run") };
         let mut words: Vec<OsString> = ["coop", "--agent", name].map(OsString::from).to_vec();
         words.extend(self.options.isolate.then(|| "--isolate".into()));
+        words.extend(self.options.trust.then(|| "--trust".into()));
         words.push("--".into());
         match self.options.command.as_slice() {
             [] if name == "acp" => bail!("ACP is spoken by many: give the agent's command after --"),

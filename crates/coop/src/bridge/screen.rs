@@ -191,7 +191,7 @@ async fn list() -> Result<String, BridgeError> {
 
 /// If coop itself runs in a screen session, that is not the one meant.
 fn screen() -> Command {
-    let mut command = Command::new("screen");
+    let mut command = coop_fleet::bounded::command("screen");
     command.env_remove("STY").stdin(Stdio::null()).kill_on_drop(true);
     command
 }

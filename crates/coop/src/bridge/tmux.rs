@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use tokio::process::Command;
+use coop_fleet::bounded;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
@@ -222,7 +222,7 @@ impl Bridge {
         let format = PaneState::format();
         let state = ["display-message", "-p", "-t", &pane, &format, ";"];
         let rows = ["capture-pane", "-p", "-e", "-N", "-t", &pane];
-        let output = Command::new("tmux").args(["-N", "-u"]).args(state).args(rows).output().await;
+        let output = bounded::command("tmux").args(["-N", "-u"]).args(state).args(rows).output().await;
         let output = output.map_err(|error| Multiplexer::Tmux.failed(error))?.stdout;
         let mut lines = output.strip_suffix(b"\n").unwrap_or(&output).split(|&byte| byte == b'\n');
         // Without a state the pane has just gone, which the stream will tell.
@@ -249,7 +249,7 @@ impl Bridge {
     /// tmux says the same for many reasons, so look whether the program still runs.
     async fn on_exit(&self, reason: String) -> Result<Step, BridgeError> {
         let list = ["-N", "list-panes", "-a", "-F", "#{pane_id} #{pane_dead}"];
-        let output = Command::new("tmux").args(list).output().await;
+        let output = bounded::command("tmux").args(list).output().await;
         let output = output.map_err(|error| Multiplexer::Tmux.failed(error))?.stdout;
         let alive = format!("{} 0", self.pane);
         if output.split(|&byte| byte == b'\n').any(|line| line == alive.as_bytes()) {

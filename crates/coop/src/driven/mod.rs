@@ -14,15 +14,15 @@ use std::{env, fs};
 use anyhow::{Context, bail};
 use coop_api::Capability;
 use coop_drivers::{Known, Launch, Link, McpServer, McpWay, Rules, Runtime, UNKNOWN, Variables};
+use coop_folder::read_beneath;
+use coop_policy::quoted;
 use coop_session::{AgentOptions, Prepared};
-use coop_shell::quoted;
 use coop_term::Command;
 use serde_json::Value;
 
 pub(crate) use self::files::write_private;
 use crate::cli::{Isolate, Serve};
 use crate::config::AgentConfig;
-use crate::leftovers::Folder;
 use crate::paths::text;
 
 /// What is run and as what.
@@ -84,7 +84,6 @@ pub(crate) fn choose(options: &Serve, command: &Command) -> anyhow::Result<Chose
 /// How an agent that is known is run.
 pub(crate) struct Driven {
     pub(crate) agent: AgentOptions,
-    pub(crate) folder: Folder,
     /// Whether coop can go on with its conversations.
     pub(crate) resumes: bool,
 }
@@ -95,6 +94,7 @@ pub(crate) fn agent(
     chosen: &Chosen,
     mut config: AgentConfig,
     command: &Command,
+    folder: &Path,
 ) -> anyhow::Result<Option<Driven>> {
     if chosen.known.is_none() {
         config.without_optional_gate();
@@ -123,12 +123,11 @@ pub(crate) fn agent(
             "--isolate and an --agent-config with settings, stop or start are for agents that coop starts; leave them out with --attach"
         );
     }
-    let folder = Folder::make()?;
     let rules = match config.rules.take() {
         Some(rules) => rules,
         None => known.rules()?,
     };
-    let mut launch = launch(options, known, program_at, command, config.settings.take(), folder.path())?;
+    let mut launch = launch(options, known, program_at, command, config.settings.take(), folder)?;
     launch.mcp = std::mem::take(&mut config.mcp);
     let mut resumes = false;
     if options.attach.is_none() {
@@ -164,9 +163,8 @@ pub(crate) fn agent(
         idle_grace: options.idle_grace,
         stop: config.stop,
         start: config.start,
-        guard: Some(guard()?),
     };
-    Ok(Some(Driven { agent, folder, resumes }))
+    Ok(Some(Driven { agent, resumes }))
 }
 
 /// Says that an agent that should be isolated if possible is not: in the log, and if there is none for that, without it.
@@ -188,12 +186,6 @@ fn own_tools(identity: &Path) -> anyhow::Result<McpServer> {
     let args = vec!["mcp".to_owned(), "--as".to_owned(), text(identity)?];
     let way = McpWay::Program { command: text(&program)?, args, env: BTreeMap::new() };
     Ok(McpServer { name: "coop".to_owned(), way })
-}
-
-/// Returns the command that ends the agent should we be killed.
-fn guard() -> anyhow::Result<Command> {
-    let program = env::current_exe().context("cannot find coop's own program file")?;
-    Ok(Command { program: program.into(), args: vec!["guard".into()], ..Command::default() })
 }
 
 fn launch(
@@ -229,8 +221,12 @@ fn launch(
         Isolate::IfPossible => options.attach.is_none() && (known.new)(known.rules()?, &launch).heeds().isolated,
         Isolate::Never => false,
     };
+    if options.trust && options.isolate == Isolate::Never {
+        bail!("--trust is for an agent with a configuration of its own; add --isolate, or answer what the agent asks");
+    }
     if is_isolated {
         launch.isolated = Some(files::isolated(&launch.home, known, &cwd)?);
+        launch.trusts_folder = options.trust;
     } else if options.isolate == Isolate::IfPossible {
         match options.attach {
             Some(_) => not_isolated("what coop has not started"),
@@ -239,7 +235,12 @@ fn launch(
         }
     }
     for path in (known.reads)(&launch) {
-        match fs::read_to_string(&path) {
+        // A file in the agent's folder may be a link, or a pipe without a writer.
+        let read = match Path::new(&path).strip_prefix(&cwd) {
+            Ok(within) => read_beneath(&cwd, within).and_then(io::read_to_string),
+            Err(_) => fs::read_to_string(&path),
+        };
+        match read {
             Ok(content) => drop(launch.contents.insert(path, content)),
             // What the agent can read, and we cannot, it will tell by what it does.
             Err(_) if !named(&launch, &path) => {}

@@ -15,7 +15,12 @@ pub(super) struct Written {
 
 /// Refuses what is said of an agent that a file defines, and that the file has to say.
 pub(super) fn check_is_defined(adhoc: &AdHoc, file: &Path) -> anyhow::Result<()> {
-    let given = [("--kind", adhoc.kind.is_some()), ("--env", !adhoc.env.is_empty()), ("--isolate", adhoc.isolate)];
+    let given = [
+        ("--kind", adhoc.kind.is_some()),
+        ("--env", !adhoc.env.is_empty()),
+        ("--isolate", adhoc.isolate),
+        ("--trust", adhoc.trust),
+    ];
     match given.iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => bail!("{flag} is for agents that no file defines; write it into {}", file.display()),
         None => Ok(()),
@@ -42,6 +47,9 @@ pub(super) fn write(name: Option<&str>, adhoc: &AdHoc) -> anyhow::Result<Written
     }
     if adhoc.isolate {
         text += "isolate = true\n";
+    }
+    if adhoc.trust {
+        text += "trust = true\n";
     }
     if !adhoc.env.is_empty() {
         let pair = |pair: &String| {
@@ -90,6 +98,7 @@ mod tests {
             kind: None,
             folder: None,
             isolate: true,
+            trust: true,
             env: vec!["A.B=c=d".to_owned()],
             command: vec!["/opt/claude".to_owned(), "--model=x y".to_owned()],
         }
@@ -103,7 +112,7 @@ mod tests {
         assert_eq!(defined.command, ["/opt/claude", "--model=x y"]);
         assert_eq!(defined.prompt.as_deref(), Some("Say \"hi\"\n\u{7f}\\ done"));
         assert_eq!(defined.env.get("A.B").map(String::as_str), Some("c=d"));
-        assert!(defined.isolate);
+        assert!(defined.isolate && defined.trust);
     }
 
     #[test]

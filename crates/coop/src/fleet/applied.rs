@@ -152,7 +152,7 @@ impl Following {
 fn defined(running: &Running, actions: &str) -> Defined {
     let name = running.agent.0.clone();
     let text = adhoc::applied(&name, &running.driver, &running.command, actions);
-    Defined { text, name, folder: running.folder.display().to_string(), prompt: None }
+    Defined { text, name, folder: running.folder.display().to_string(), prompt: None, parent: None }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use coop_api::{visible, visible_json};
 use serde_json::{Value, json};
 
 use super::adhoc::{self, Written};
@@ -65,7 +66,7 @@ impl Daemon {
     /// Prints an answer: as JSON, or what people want of it.
     pub(super) fn tell(&self, answer: &Value, words: impl FnOnce(&Value) -> io::Result<()>) -> anyhow::Result<i32> {
         if self.json {
-            writeln!(io::stdout(), "{answer}")?;
+            writeln!(io::stdout(), "{}", visible_json(answer))?;
         } else {
             words(answer)?;
         }
@@ -93,7 +94,7 @@ pub(crate) async fn run(command: FleetCommand) -> anyhow::Result<i32> {
     if let Err(error) = &done
         && let Some(Refused(error)) = error.downcast_ref().filter(|_| is_json)
     {
-        writeln!(io::stdout(), "{}", json!({ "error": error }))?;
+        writeln!(io::stdout(), "{}", visible_json(&json!({ "error": error })))?;
     }
     done
 }
@@ -161,14 +162,9 @@ async fn dispatch(command: FleetCommand) -> anyhow::Result<i32> {
         }
         FleetCommand::Db(command) => db::look_after(command),
         FleetCommand::Events { asking, after } => wait::events(&Daemon::new(asking)?, after).await,
-        FleetCommand::Asks { asking } => {
-            let daemon = Daemon::new(asking)?;
-            daemon.tell(&daemon.get("asks").await?, asks::list)
-        }
+        FleetCommand::Asks { asking, agent } => asks::asks(&Daemon::new(asking)?, agent.as_deref()).await,
         FleetCommand::Respond { asking, agent, response } => {
-            let daemon = Daemon::new(asking)?;
-            let body = asks::body(&response)?;
-            daemon.done(&daemon.post_to(&agent, "agent/respond", &body).await?)
+            asks::respond(&Daemon::new(asking)?, &agent, &response).await
         }
         FleetCommand::Interrupt { asking, agent } => {
             let daemon = Daemon::new(asking)?;
@@ -219,7 +215,15 @@ async fn spawn(
         }
     };
     let spawned = daemon.post("agents", &body).await.context(place)?;
-    daemon.tell(&spawned, |spawned| writeln!(io::stdout(), "{}", table::text(&spawned["id"])))
+    daemon.tell(&spawned, spawned_words)
+}
+
+/// Prints the id of an agent that was started, and what a person should know about its rules.
+pub(super) fn spawned_words(spawned: &Value) -> io::Result<()> {
+    for warning in items(spawned, "warnings") {
+        writeln!(io::stderr(), "warning: {}", coop_api::visible_line(&table::text(warning)))?;
+    }
+    writeln!(io::stdout(), "{}", table::text(&spawned["id"]))
 }
 
 /// Returns a word about the store, if it is not as it should be.
@@ -265,5 +269,5 @@ fn orphans(answer: &Value) -> io::Result<()> {
 }
 
 pub(super) fn pretty(answer: &Value) -> io::Result<()> {
-    writeln!(io::stdout(), "{answer:#}")
+    writeln!(io::stdout(), "{}", visible(&format!("{answer:#}")))
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use coop_api::AgentId;
+use coop_fleet::private;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -58,8 +59,7 @@ impl Charter {
     }
 
     fn write(&self) -> anyhow::Result<()> {
-        let new = self.path.with_extension("json.new");
-        let written = fs::write(&new, serde_json::to_string(self)?).and_then(|()| fs::rename(&new, &self.path));
+        let written = private::write(&self.path, serde_json::to_string(self)?);
         written.with_context(|| format!("cannot write {}", self.path.display()))
     }
 }

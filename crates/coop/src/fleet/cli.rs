@@ -54,6 +54,9 @@ pub(crate) struct Up {
     /// How many agents below one another may be started by agents
     #[arg(long, env = "COOP_SPAWN_DEPTH", value_name = "N", default_value = "2")]
     pub(crate) spawn_depth: u32,
+    /// How many agents may run at a time that one agent started, or agents below it
+    #[arg(long, env = "COOP_SPAWN_WIDTH", value_name = "N", default_value = "8")]
+    pub(crate) spawn_width: u32,
     /// Forget agents that are over for so many days; 0 keeps them all
     #[arg(long, env = "COOP_KEEP_DAYS", value_name = "DAYS", default_value = "30")]
     pub(crate) keep_days: u32,
@@ -176,6 +179,9 @@ pub(crate) struct AdHoc {
     /// Give it a configuration of its own
     #[arg(long)]
     pub(crate) isolate: bool,
+    /// Tell it that its folder is trusted; needs --isolate
+    #[arg(long, requires = "isolate")]
+    pub(crate) trust: bool,
     /// A variable of its environment; may be given often
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
@@ -187,7 +193,7 @@ pub(crate) struct AdHoc {
 /// An answer.
 #[derive(Debug, Args)]
 pub(crate) struct Response {
-    /// Which ask; the open one without it
+    /// Id of the ask. On a terminal it may be left out: the oldest open ask is shown whole first, and you confirm. `no` never needs it
     #[arg(long, value_name = "ID")]
     pub(crate) ask: Option<String>,
     /// Yes, no, or the number of an option as `coop asks` lists them; 1,3 where several can be chosen
@@ -323,10 +329,12 @@ pub(crate) enum FleetCommand {
         #[arg(long, value_name = "N")]
         after: Option<u64>,
     },
-    /// Lists what agents ask
+    /// List open asks, each with its whole input
     Asks {
         #[command(flatten)]
         asking: Asking,
+        /// Agent name, id or unique prefix; on a terminal, other lists are cut to 40 lines for each ask
+        agent: Option<String>,
     },
     /// Answers what an agent asks
     Respond {

@@ -1,6 +1,6 @@
 //! What the options about a cluster take.
 
-use coop_kube::{SecretVariable, is_namespace, is_object_name, is_quantity};
+use coop_kube::{Destination, SecretVariable, check_destination, is_namespace, is_object_name, is_quantity};
 
 pub(super) fn parse_secret(text: &str) -> Result<SecretVariable, String> {
     let parts = text.split_once('=').and_then(|(env, place)| Some((env, place.split_once('/')?)));
@@ -15,6 +15,24 @@ pub(super) fn parse_secret(text: &str) -> Result<SecretVariable, String> {
     }
     parse_object_name(secret)?;
     Ok(SecretVariable { env: env.to_owned(), secret: secret.to_owned(), key: key.to_owned() })
+}
+
+/// `10.1.0.0/16`, `10.1.0.0/16:443`, `fd12::/16:443`, `models` or `models:8080`: only a block of addresses has a slash, and its
+/// port comes after that.
+pub(super) fn parse_destination(text: &str) -> Result<Destination, String> {
+    let prefix = text.find('/').unwrap_or(0);
+    let (to, ports) = match text[prefix..].split_once(':') {
+        Some((rest, port)) => {
+            let port = port.parse().map_err(|_| format!("{port:?} is no port"))?;
+            (&text[..prefix + rest.len()], vec![port])
+        }
+        None => (text, Vec::new()),
+    };
+    let destination = match to.contains('/') {
+        true => Destination { cidr: Some(to.to_owned()), ports, ..Destination::default() },
+        false => Destination { namespace: Some(to.to_owned()), ports, ..Destination::default() },
+    };
+    check_destination(&destination).map(|()| destination)
 }
 
 pub(crate) fn parse_namespace(text: &str) -> Result<String, String> {
@@ -42,6 +60,24 @@ pub(super) fn parse_claim(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_destination_is_a_block_or_a_namespace_with_or_without_a_port() {
+        let parsed = |text: &str| {
+            let to = parse_destination(text).expect("a destination");
+            (to.cidr.or(to.namespace).expect("one of them"), to.ports)
+        };
+        assert_eq!(parsed("10.1.0.0/16"), ("10.1.0.0/16".to_owned(), vec![]));
+        assert_eq!(parsed("10.1.0.0/16:443"), ("10.1.0.0/16".to_owned(), vec![443]));
+        assert_eq!(parsed("fd12::/16:443"), ("fd12::/16".to_owned(), vec![443]));
+        assert_eq!(parsed("models"), ("models".to_owned(), vec![]));
+        assert_eq!(parsed("models:8080"), ("models".to_owned(), vec![8080]));
+        for wrong in
+            ["", "10.1.2.3", "Models", "models:", "models:70000", "10.0.0.0/8:x", "169.254.169.254/32", "fd12::1"]
+        {
+            assert!(parse_destination(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn values_no_cluster_would_take_are_refused() {

@@ -1,6 +1,5 @@
 //! The fleet as its server sees it.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -205,20 +204,6 @@ impl coop_server::fleet::Fleet for Hub {
         let id = self.find(agent)?;
         let path = SidecarAdapter::recording(&self.agents().join(&id.0));
         Ok(Recorded { path, name: id.0, links: Links::Refused })
-    }
-
-    /// Those that we have started and not written down yet are our children.
-    fn keepers(&self) -> Vec<u32> {
-        let folders = fs::read_dir(self.agents()).into_iter().flatten().flatten();
-        let pid = |folder: fs::DirEntry| {
-            let read = |name: &str| fs::read(folder.path().join(name)).ok();
-            let kept: Value = match read("sidecar.json") {
-                Some(kept) => serde_json::from_slice(&kept).ok()?,
-                None => serde_json::from_slice::<Value>(&read("shim.json")?).ok()?["identity"].take(),
-            };
-            u32::try_from(kept["pid"].as_u64()?).ok()
-        };
-        folders.filter_map(pid).chain([std::process::id()]).collect()
     }
 }
 

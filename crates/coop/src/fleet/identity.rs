@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use coop_api::{AgentId, Token};
-use coop_server::workspaces::Caller;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -23,8 +22,6 @@ pub(crate) struct Identity {
     pub(crate) token: String,
     /// Where the daemon listens.
     pub(crate) socket: PathBuf,
-    workspace: PathBuf,
-    depth: u32,
 }
 
 impl Identity {
@@ -38,7 +35,7 @@ impl Identity {
 pub(super) struct Identities {
     agents: PathBuf,
     socket: PathBuf,
-    known: Arc<Mutex<Vec<(Token, Caller)>>>,
+    known: Arc<Mutex<Vec<(Token, AgentId)>>>,
 }
 
 impl Identities {
@@ -48,56 +45,45 @@ impl Identities {
         let known = entries.filter_map(|entry| {
             let identity = Identity::read(&entry.path().join(FILE)).ok()?;
             let agent = AgentId(entry.file_name().into_string().ok()?);
-            let caller = Caller { agent, workspace: identity.workspace, depth: identity.depth };
-            Some((Token::new(identity.token).ok()?, caller))
+            Some((Token::new(identity.token).ok()?, agent))
         });
         let known = Arc::new(Mutex::new(known.collect()));
         Self { agents: agents.to_owned(), socket: socket.to_owned(), known }
     }
 
     /// Gives an agent that is about to be started its token.
-    pub(super) fn give(&self, caller: Caller) -> io::Result<()> {
+    pub(super) fn give(&self, agent: &AgentId) -> io::Result<()> {
         let token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
-        let folder = self.agents.join(&caller.agent.0);
+        let folder = self.agents.join(&agent.0);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        let identity = Identity {
-            token: token.clone(),
-            socket: self.socket.clone(),
-            workspace: caller.workspace.clone(),
-            depth: caller.depth,
-        };
+        let identity = Identity { token: token.clone(), socket: self.socket.clone() };
         // What is there of an agent of the same name that was never started is not to be kept.
         let _ = fs::remove_file(folder.join(FILE));
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(folder.join(FILE))?;
         file.write_all(&serde_json::to_vec(&identity)?)?;
         let token = Token::new(token).map_err(io::Error::other)?;
         let mut known = self.lock();
-        known.retain(|(_, other)| other.agent != caller.agent);
-        known.push((token, caller));
+        known.retain(|(_, other)| other != agent);
+        known.push((token, agent.clone()));
         Ok(())
     }
 
     /// Takes an agent's token away.
     pub(super) fn take(&self, agent: &AgentId) {
-        self.lock().retain(|(_, caller)| caller.agent != *agent);
+        self.lock().retain(|(_, other)| other != agent);
         // It is worth nothing any more.
         let _ = fs::remove_file(self.agents.join(&agent.0).join(FILE));
     }
 
     /// Returns who has a token.
-    pub(super) fn find(&self, token: &str) -> Option<Caller> {
+    pub(super) fn find(&self, token: &str) -> Option<AgentId> {
         // All are compared, so that the time tells nothing.
         let known = self.lock();
         let found: Vec<_> = known.iter().filter(|(known, _)| known.matches(token)).collect();
-        found.first().map(|(_, caller)| caller.clone())
+        found.first().map(|(_, agent)| agent.clone())
     }
 
-    /// Returns how deep below a person an agent was started.
-    pub(super) fn depth(&self, agent: &AgentId) -> u32 {
-        self.lock().iter().find(|(_, caller)| caller.agent == *agent).map_or(0, |(_, caller)| caller.depth)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<(Token, Caller)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(Token, AgentId)>> {
         // It is whole between any two statements that hold the lock.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
+use coop_api::{visible_json, visible_line};
 use serde_json::Value;
 
 use super::ask::Daemon;
@@ -41,7 +42,7 @@ pub(super) async fn logs(daemon: &Daemon, agent: &str, length: Length) -> anyhow
 fn tell(daemon: &Daemon, entry: &Value) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if daemon.json {
-        writeln!(out, "{entry}")?;
+        writeln!(out, "{}", visible_json(entry))?;
     } else if let Some(line) = line(entry) {
         writeln!(out, "{line}")?;
     }
@@ -88,6 +89,5 @@ fn line(entry: &Value) -> Option<String> {
         }
     };
     let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(entry["at"].as_u64()?);
-    let said: String = said.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    Some(format!("{}  {}", humantime::format_rfc3339_seconds(at), said.trim_end()))
+    Some(format!("{}  {}", humantime::format_rfc3339_seconds(at), visible_line(&said)))
 }

@@ -33,7 +33,8 @@ impl Hub {
             let done = Some(store.deeds(&id)?.iter().map(|deed| json!(deed)).collect());
             let ended = if agent.phase == Phase::Dead { ended(store, &agent)? } else { None };
             let heard = store.last_told(&id)?.map(|(_, heard)| heard.0);
-            Ok(Some(AgentCard { done, ended, heard, ..card(store, &agent)? }))
+            let warnings = store.defined(&id)?.map(|defined| defined.warnings()).unwrap_or_default();
+            Ok(Some(AgentCard { done, ended, heard, warnings, ..card(store, &agent)? }))
         });
         words(&shown.await.map_err(said)?.ok_or(missing)?)
     }
@@ -159,6 +160,7 @@ fn card(store: &Store, agent: &Agent) -> Result<AgentCard, StoreError> {
         exit: agent.exit.map(|(code, signal)| ExitBody { code, signal }),
         ended: None,
         heard: None,
+        warnings: Vec::new(),
         done: None,
     })
 }

@@ -16,6 +16,7 @@ mod cluster;
 mod cluster_values;
 mod db;
 mod down;
+mod family;
 mod guests;
 mod hub;
 mod identity;

@@ -9,7 +9,7 @@ use anyhow::Context;
 use coop_drivers::{Existing, FileToWrite, guest_settings};
 use coop_fleet::ProcessIdentity;
 use coop_fleet::claims::Holder;
-use coop_shell::quoted;
+use coop_policy::quoted;
 use serde::{Deserialize, Serialize};
 
 use crate::driven::write_private;

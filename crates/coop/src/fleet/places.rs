@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use coop_api::{Error, ErrorCode};
+use coop_api::{AgentId, Error, ErrorCode};
 use coop_fleet::adapter::SidecarAdapter;
 use coop_fleet::engine::{Agent, Phase};
 use coop_fleet::fleet::{Fleet, Machine};
@@ -17,8 +17,9 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, broadcast};
 
+use super::family::Family;
 use super::guests::Guests;
-use super::hub::said;
+use super::hub::{said, words};
 use super::identity::Identities;
 use super::leaving::deletion;
 use super::sleep::Reviving;
@@ -32,6 +33,8 @@ pub(super) struct ToolLimits {
     pub(super) all_projects: bool,
     /// How many agents below one another may be started by agents.
     pub(super) depth: u32,
+    /// How many agents may live that one agent started, or agents below it.
+    pub(super) width: u32,
 }
 
 #[derive(Clone)]
@@ -124,7 +127,7 @@ impl Places {
             }
             WorkspaceRequest::Create(body) => {
                 let project = self.workspaces.project(&body.project).map_err(wrong)?;
-                self.create(&project, *body, by, 0).await
+                self.create(&project, *body, by, None).await
             }
             WorkspaceRequest::Show { place, refresh } => {
                 let workspace = self.find(&place).await?;
@@ -143,8 +146,7 @@ impl Places {
             WorkspaceRequest::Wake(place) => self.wake(&self.find(&place).await?, by).await,
             WorkspaceRequest::Spawn(place, body) => {
                 let workspace = self.find(&place).await?;
-                let id = self.spawn(&workspace, *body, by, 0).await?;
-                Ok(json!({ "id": id }))
+                words(&self.spawn(&workspace, *body, by, None).await?)
             }
         }
     }
@@ -208,15 +210,15 @@ impl Places {
         project: &Project,
         body: CreateBody,
         by: &str,
-        depth: u32,
+        parent: Option<&AgentId>,
     ) -> Result<Value, Error> {
         let name = WorkspaceName::new(body.name).map_err(|error| wrong(error.into()))?;
         let new = NewWorkspace { name, base: body.base, tracking: body.tracking };
         let workspace = self.workspaces.create(project, &new).await.map_err(wrong)?;
         let mut card = self.card(&workspace);
         if let Some(agent) = body.agent {
-            match self.spawn(&workspace, agent, by, depth).await {
-                Ok(id) => card["agentId"] = json!(id),
+            match self.spawn(&workspace, agent, by, parent).await {
+                Ok(spawned) => card["agentId"] = json!(spawned.id),
                 Err(error) => {
                     // Nobody has worked there.
                     let all = Deletion { gates: Gates::Ignored, ..Deletion::default() };
@@ -226,6 +228,11 @@ impl Places {
             }
         }
         Ok(card)
+    }
+
+    /// Returns which agents were started by which.
+    pub(super) async fn family(&self) -> Result<Family, Error> {
+        self.fleet.look(Family::read).await.map_err(said)
     }
 
     /// Returns the agents that were started below a folder.

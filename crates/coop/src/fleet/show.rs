@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
+use coop_api::visible_line;
 use serde_json::Value;
 
 use super::ask::items;
@@ -33,6 +34,8 @@ pub(super) fn agent(agent: &Value) -> io::Result<()> {
         ("cost", cost.unwrap_or_default()),
         ("says", text(&agent["last_message"])),
     ])?;
+    let warnings: Vec<_> = items(agent, "warnings").iter().map(|warning| ("warning", text(warning))).collect();
+    facts(&warnings)?;
     let rows: Vec<_> = items(agent, "done").iter().map(deed).collect();
     writeln!(io::stdout())?;
     table::write(&["WHAT", "STATE", "WHEN", "ABOUT"], &rows)
@@ -69,7 +72,7 @@ pub(super) fn usage(usage: &Value) -> io::Result<()> {
 fn facts(facts: &[(&str, String)]) -> io::Result<()> {
     let rows: Vec<_> = facts.iter().filter(|(_, value)| !value.is_empty()).collect();
     let mut out = io::stdout().lock();
-    rows.iter().try_for_each(|(name, value)| writeln!(out, "{name:<9}{}", table::plain(value)))
+    rows.iter().try_for_each(|(name, value)| writeln!(out, "{name:<9}{}", visible_line(value)))
 }
 
 fn deed(deed: &Value) -> Vec<String> {

@@ -32,11 +32,12 @@ impl Places {
         Ok(json!({ "agents": all }))
     }
 
-    /// Lets the agents of a workspace go on. One that cannot is told of, and keeps no other from it. One whose conversation
+    /// Lets the agents of a workspace go on, and no other that a note might name. One that cannot is told of, and keeps no other from it. One whose conversation
     /// a person has open sleeps on: it can be woken when that has ended.
     pub(super) async fn wake(&self, workspace: &Workspace, by: &str) -> Result<Value, Error> {
         let (mut woken, mut failed, mut asleep) = (Vec::new(), Vec::new(), Vec::new());
-        for id in noted(workspace)? {
+        let own: Vec<_> = self.agents_in(&workspace.path).await?.into_iter().map(|agent| agent.id).collect();
+        for id in noted(workspace)?.into_iter().filter(|id| own.contains(id)) {
             match self.revive(&id, by).await {
                 Ok(()) => woken.push(id),
                 Err(error) => {

@@ -7,7 +7,7 @@ use coop_drivers::KNOWN;
 use coop_fleet::definition::Definition;
 use coop_fleet::launcher::Running;
 use coop_fleet::store::Defined;
-use coop_server::fleet::types::{Named, SpawnBody};
+use coop_server::fleet::types::{Named, SpawnBody, Spawned};
 use serde_json::Value;
 
 use super::adhoc;
@@ -25,6 +25,7 @@ impl Hub {
             || Error::bad_request(format!("no agent {:?} is defined there; there is: {}", body.name, names()));
         let defined = definition.agents.get(&body.name).ok_or_else(unknown)?;
         check_driver(&defined.driver)?;
+        self.places.check_actions(&defined.actions)?;
         let folder = Path::new(&body.folder).join(defined.folder.as_deref().unwrap_or_default());
         let folder = folder.to_str().ok_or_else(|| Error::bad_request("the folder's name is not UTF-8"))?;
         let folder = match folder.trim_end_matches('/') {
@@ -45,13 +46,15 @@ impl Hub {
             None => self.places.free_id(&body.name)?,
         };
         self.places.check_id(&id, &defined.driver)?;
-        self.places.admit(&id, Path::new(&folder), 0)?;
-        let defined = Defined { text: body.definition, name: body.name, folder, prompt: body.prompt };
-        if let Err(error) = self.fleet.spawn(&id, defined, by).await {
-            self.places.identities.take(&id);
-            return Err(said(error));
+        self.places.admit(&id, Path::new(&folder))?;
+        let defined = Defined { text: body.definition, name: body.name, folder, prompt: body.prompt, parent: None };
+        match self.fleet.spawn(&id, defined, by).await {
+            Ok(warnings) => words(&Spawned { id, warnings }),
+            Err(error) => {
+                self.places.identities.take(&id);
+                Err(said(error))
+            }
         }
-        words(&Named { id })
     }
 
     /// Returns the sidecars that run and that the store does not know.
@@ -70,7 +73,7 @@ impl Hub {
         let text = adhoc::definition(&id.0, &found.driver, &found.command);
         Definition::parse(&text).map_err(|wrong| Error::bad_request(format!("it cannot be taken over: {wrong}")))?;
         let folder = found.folder.to_str().ok_or_else(|| Error::bad_request("its folder's name is not UTF-8"))?;
-        let defined = Defined { text, name: id.0.clone(), folder: folder.to_owned(), prompt: None };
+        let defined = Defined { text, name: id.0.clone(), folder: folder.to_owned(), prompt: None, parent: None };
         self.fleet.adopt(id, defined, by).await.map_err(said)?;
         words(&Named { id: id.clone() })
     }

@@ -4,10 +4,12 @@ use std::path::Path;
 
 use coop_api::{AgentId, Error, ErrorCode};
 use coop_fleet::adapter::can_be_id;
+use coop_fleet::engine::Actions;
 use coop_fleet::fleet::FleetError;
 use coop_fleet::store::Defined;
 use coop_fleet::workspace::Workspace;
-use coop_server::workspaces::{AgentBody, Caller};
+use coop_server::fleet::types::Spawned;
+use coop_server::workspaces::AgentBody;
 
 use super::hub::said;
 use super::places::Places;
@@ -16,37 +18,43 @@ use super::places::Places;
 const MOST_IDS: u32 = 10_000;
 
 impl Places {
-    /// Starts an agent in a workspace, and returns its id.
+    /// Starts an agent in a workspace.
     pub(super) async fn spawn(
         &self,
         workspace: &Workspace,
         body: AgentBody,
         by: &str,
-        depth: u32,
-    ) -> Result<AgentId, Error> {
+        parent: Option<&AgentId>,
+    ) -> Result<Spawned, Error> {
         if workspace.is_hibernated() {
             let why = format!("the agents of {} are asleep; wake them first", workspace.name);
             return Err(Error::new(ErrorCode::NotReady, why));
         }
         let folder = workspace.path.to_str().ok_or_else(|| Error::internal("a workspace's path is not UTF-8"))?;
-        let defined =
-            Defined { text: body.definition, name: body.name, folder: folder.to_owned(), prompt: body.prompt };
-        if defined.rules().is_none() {
+        let (text, name, prompt) = (body.definition, body.name, body.prompt);
+        let defined = Defined { text, name, folder: folder.to_owned(), prompt, parent: parent.cloned() };
+        let Some(rules) = defined.rules() else {
             return Err(Error::bad_request(format!("no agent {:?} is defined there, or not well", defined.name)));
-        }
+        };
+        self.check_actions(&rules.actions)?;
         let _naming = self.naming.lock().await;
+        if let Some(parent) = parent {
+            // One after another: of several at once each would be the last that may.
+            let family = self.family().await?;
+            family.check_width(parent, self.limits.width)?;
+            family.check_budget(parent)?;
+        }
         let id = match body.id {
             Some(id) => id,
             None => self.free_id(&defined.name)?,
         };
         self.check_id(&id, &defined.driver().unwrap_or_default())?;
-        self.admit(&id, &workspace.path, depth)?;
+        self.admit(&id, &workspace.path)?;
         let spawned = self.fleet.spawn(&id, defined, by).await;
         if spawned.is_err() {
             self.identities.take(&id);
         }
-        spawned.map_err(said)?;
-        Ok(id)
+        Ok(Spawned { id, warnings: spawned.map_err(said)? })
     }
 
     /// Refuses an id that no new agent can have, before anything is written down or anybody is asked.
@@ -64,12 +72,20 @@ impl Places {
         }
     }
 
+    /// Refuses commands that would run on what an agent elsewhere writes.
+    pub(super) fn check_actions(&self, actions: &Actions) -> Result<(), Error> {
+        match self.sidecars.refuses_commands().filter(|_| actions.has_gate()) {
+            Some(why) => Err(Error::bad_request(why)),
+            None => Ok(()),
+        }
+    }
+
     /// Gives an agent that is about to be started in a workspace its token; elsewhere there are no tools.
-    pub(super) fn admit(&self, id: &AgentId, folder: &Path, depth: u32) -> Result<(), Error> {
-        let Some(workspace) = self.workspaces.workspace_path(folder).filter(|path| path.is_dir()) else {
+    pub(super) fn admit(&self, id: &AgentId, folder: &Path) -> Result<(), Error> {
+        if !self.workspaces.workspace_path(folder).is_some_and(|path| path.is_dir()) {
             return Ok(());
-        };
-        let given = self.identities.give(Caller { agent: id.clone(), workspace, depth });
+        }
+        let given = self.identities.give(id);
         given.map_err(|error| Error::internal(format!("cannot write down who {id} is: {error}")))
     }
 

@@ -1,7 +1,9 @@
 //! Lists for people.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 
+use coop_api::visible_line;
 use serde_json::Value;
 
 /// The longest that a column gets on a terminal, unless it is the last.
@@ -21,11 +23,16 @@ pub(super) enum Paper {
 impl Paper {
     /// Returns what standard output is.
     pub(super) fn of_stdout() -> Self {
+        Self::of(&io::stdout())
+    }
+
+    /// Returns what a stream is.
+    pub(super) fn of<S: IsTerminal + AsFd>(stream: &S) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        if !io::stdout().is_terminal() {
+        if !stream.is_terminal() {
             return Self::Plain;
         }
-        let columns = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
+        let columns = rustix::termios::tcgetwinsize(stream).map_or(0, |size| usize::from(size.ws_col));
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Self::Terminal { columns: if columns == 0 { 80 } else { columns }, colours: !set("NO_COLOR") && !is_dumb }
     }
@@ -45,10 +52,10 @@ pub(super) fn layout(head: &[&str], rows: &[Vec<String>], paper: Paper) -> Strin
         Paper::Plain => usize::MAX,
         Paper::Terminal { .. } => WIDEST,
     };
-    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| cut(cell, widest)).collect()).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| visible_line(cell)).collect()).collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        cells.chain([head[column].len()]).max().unwrap_or(0)
+        cells.chain([head[column].len()]).max().unwrap_or(0).min(widest)
     };
     let mut widths: Vec<usize> = (0..head.len()).map(width).collect();
     if let (Paper::Terminal { columns, .. }, Some((last, others))) = (paper, widths.split_last_mut()) {
@@ -91,19 +98,16 @@ fn colour(column: &str, cell: &str) -> Option<&'static str> {
     }
 }
 
-/// Keeps a text on one line. What agents write may hold anything.
-pub(super) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
-/// Keeps a cell on one line and short.
+/// Keeps a cell short. A cut one ends with how many characters it leaves out.
 fn cut(cell: &str, most: usize) -> String {
-    let plain = plain(cell);
-    if plain.chars().count() <= most {
-        return plain;
+    let length = cell.chars().count();
+    if length <= most {
+        return cell.to_owned();
     }
-    let kept: String = plain.chars().take(most.saturating_sub(1)).collect();
-    format!("{}…", kept.trim_end())
+    // As much is left out as it takes to say so.
+    let mark = |kept: usize| format!("… (+{})", length - kept);
+    let kept = (0..most).rev().find(|kept| kept + mark(*kept).chars().count() <= most).unwrap_or(0);
+    cell.chars().take(kept).chain(mark(kept).chars()).collect()
 }
 
 /// Returns a value's text, or nothing.
@@ -131,7 +135,7 @@ mod tests {
     fn a_list_is_plain_where_nobody_looks() {
         insta::assert_snapshot!(layout(&["AGENT", "STATE", "SAYS"], &rows(), Paper::Plain), @r"
         AGENT  STATE   SAYS
-        fixer  asking  I have looked at all of it and  [31mfound nothing
+        fixer  asking  I have looked at all of it and <U+001B>[31mfound nothing
         b      idle
         ");
     }
@@ -142,7 +146,7 @@ mod tests {
         let shown = layout(&["AGENT", "STATE", "SAYS"], &rows(), paper).replace('\x1b', "^");
         insta::assert_snapshot!(shown, @r"
         ^[2mAGENT^[0m  ^[2mSTATE^[0m   ^[2mSAYS^[0m
-        ^[1mfixer^[0m  ^[1;33masking^[0m  I have looked…
+        ^[1mfixer^[0m  ^[1;33masking^[0m  I have l… (+48)
         ^[1mb^[0m      idle
         ");
         let paper = Paper::Terminal { columns: 30, colours: false };

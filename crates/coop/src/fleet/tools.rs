@@ -6,24 +6,29 @@ use coop_api::{AgentId, Error, ErrorCode};
 use coop_fleet::definition::Definition;
 use coop_fleet::engine::Agent;
 use coop_fleet::fleet::{Notice, Notify, Outside};
-use coop_fleet::store::Defined;
+use coop_fleet::store::{Defined, Store};
 use coop_fleet::workspace::{Intruders, Project, Workspace};
 use coop_server::mcp::{ToolCall, args};
 use coop_server::workspaces::{AgentBody, Caller, CreateBody, DeleteBody};
 use serde_json::{Value, json};
 
+use super::family::Family;
 use super::hub::said;
 use super::leaving::deletion;
 use super::places::{Places, is_there, wrong};
+use super::tools_agents::from_agent;
 
 impl Places {
     /// Returns who has this token, as long as it lives.
     pub(super) async fn caller(&self, token: &str) -> Option<Caller> {
-        let caller = self.identities.find(token)?;
-        let id = caller.agent.clone();
-        let agent = self.fleet.look(move |store| store.agent(&id)).await.ok()??;
+        let agent = self.identities.find(token)?;
+        let id = agent.clone();
+        let look = move |store: &Store| Ok((store.agent(&id)?, store.defined(&id)?, Family::read(store)?.depth(&id)));
+        let (record, defined, depth) = self.fleet.look(look).await.ok()?;
         // What is decided to end has ended for this: its process may take a moment to go.
-        (is_there(&agent) && agent.outcome.is_none()).then_some(caller)
+        record.filter(|record| is_there(record) && record.outcome.is_none())?;
+        let workspace = self.workspaces.workspace_path(Path::new(&defined?.folder))?;
+        Some(Caller { agent, workspace, depth })
     }
 
     pub(super) async fn tool(&self, caller: &Caller, call: ToolCall) -> Result<Value, Error> {
@@ -57,10 +62,10 @@ impl Places {
             ToolCall::AgentSpawn(args) => {
                 let workspace = self.reached(caller, args.workspace_path.as_deref()).await?;
                 let body = self.child(caller, args.agent, args.prompt).await?;
-                let id = self.spawn(&workspace, body, by, caller.depth + 1).await?;
-                Ok(json!({ "id": id }))
+                let spawned = self.spawn(&workspace, body, by, Some(&caller.agent)).await?;
+                Ok(json!({ "id": spawned.id }))
             }
-            ToolCall::AgentSend(args) => self.agent_send(caller, args).await,
+            ToolCall::AgentSend(args) => self.agent_send(caller, args, by).await,
             ToolCall::AgentWait(args) => self.agent_wait(caller, args).await,
             ToolCall::AgentRead(args) => self.agent_read(caller, args).await,
             ToolCall::AskList(_) => {
@@ -92,6 +97,9 @@ impl Places {
             let why = format!("there is no editor here, and no command {:?} is defined{known}", args.command);
             return Err(Error::new(ErrorCode::Unsupported, why));
         };
+        if let Some(why) = self.sidecars.refuses_commands() {
+            return Err(Error::new(ErrorCode::Unsupported, why));
+        }
         let end = command.run(&caller.workspace, &args.args).await;
         end.map(|end| json!(end)).map_err(|error| Error::internal(error.to_string()))
     }
@@ -111,6 +119,9 @@ impl Places {
 
     async fn delete_by_tool(&self, caller: &Caller, args: args::WorkspaceDelete, by: &str) -> Result<Value, Error> {
         let workspace = self.reached(caller, args.workspace_path.as_deref()).await?;
+        if workspace.path != caller.workspace {
+            self.check_deletion_by_tool(caller, &workspace, args.ignore_warnings).await?;
+        }
         let body = DeleteBody { keep_branch: args.keep_branch, ignore_warnings: args.ignore_warnings, kill: false };
         let mut wanted = deletion(body);
         // A refusal is told; from then on whoever asked may be ended by it.
@@ -127,6 +138,29 @@ impl Places {
             }
         });
         Ok(json!({ "started": true }))
+    }
+
+    /// Refuses to end agents that a person started, or agents not below the caller; and to lose what they have not committed.
+    async fn check_deletion_by_tool(
+        &self,
+        caller: &Caller,
+        workspace: &Workspace,
+        ignores_warnings: bool,
+    ) -> Result<(), Error> {
+        let agents = self.agents_in(&workspace.path).await?;
+        let family = self.family().await?;
+        let (below, others): (Vec<_>, Vec<_>) =
+            agents.into_iter().partition(|agent| family.is_below(&agent.id, &caller.agent));
+        let name = &workspace.name;
+        let why = match others.iter().find(|agent| is_there(agent)) {
+            Some(agent) => format!("{} works in {name}, and neither you nor agents below you started it", agent.id),
+            None if ignores_warnings && (below.is_empty() || !others.is_empty()) => {
+                format!("what is not committed in {name} is not only yours or of agents below you")
+            }
+            None => return Ok(()),
+        };
+        let person = format!("ask a person, who can delete it by `coop ws rm {name}`");
+        Err(Error::new(ErrorCode::Forbidden, format!("{why}; {person}")))
     }
 
     /// Puts the agents of a workspace to sleep, once the caller has its answer: it may be one of them.
@@ -153,7 +187,7 @@ impl Places {
             tracking: args.tracking,
             agent,
         };
-        self.create(&project, body, by, caller.depth + 1).await
+        self.create(&project, body, by, Some(&caller.agent)).await
     }
 
     fn project(&self, caller: &Caller, path: Option<&str>) -> Result<Project, Error> {
@@ -172,6 +206,7 @@ impl Places {
             return Err(Error::new(ErrorCode::Forbidden, why));
         }
         let Defined { text, name: own, .. } = self.defined(&caller.agent).await?;
+        let prompt = prompt.map(|prompt| from_agent(&caller.agent, &prompt));
         Ok(AgentBody { definition: text, name: name.unwrap_or(own), id: None, prompt })
     }
 

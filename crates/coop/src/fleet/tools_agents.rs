@@ -30,6 +30,7 @@ impl Places {
 
     pub(super) async fn agent_list(&self, caller: &Caller) -> Result<Value, Error> {
         let agents = self.fleet.look(|store| store.agents()).await.map_err(said)?;
+        let family = self.family().await?;
         let mut told = Vec::new();
         for agent in agents {
             if let Ok((agent, defined)) = self.reachable(caller, &agent.id).await {
@@ -37,20 +38,24 @@ impl Places {
                 card["name"] = json!(defined.name);
                 card["workspacePath"] = json!(self.workspaces.workspace_path(Path::new(&defined.folder)));
                 card["isYou"] = json!(agent.id == caller.agent);
-                card["depth"] = json!(self.identities.depth(&agent.id));
+                card["depth"] = json!(family.depth(&agent.id));
                 told.push(card);
             }
         }
         Ok(json!({ "agents": told }))
     }
 
-    pub(super) async fn agent_send(&self, caller: &Caller, args: args::AgentSend) -> Result<Value, Error> {
+    /// Sends a message that says which agent it is from, and records that. An agent is not a person: what is spent stays spent.
+    pub(super) async fn agent_send(&self, caller: &Caller, args: args::AgentSend, by: &str) -> Result<Value, Error> {
         let (agent, _) = self.other(caller, &args.agent).await?;
+        self.family().await?.check_budget(&agent.id)?;
         let when = match args.when {
             When::Now => "now",
             When::Idle => "idle",
         };
-        let body = json!({ "message": args.message, "when": when });
+        let body = json!({ "message": from_agent(&caller.agent, &args.message), "when": when });
+        // Before it is sent, so that no message is without a sender.
+        self.fleet.messaged(&agent.id, by).await.map_err(said)?;
         let told = self.sidecar(&agent.id)?.post("/api/v1/agent/nudge", &body).await.map_err(unreached)?;
         Ok(serde_json::from_slice(&told).unwrap_or_default())
     }
@@ -113,6 +118,11 @@ impl Places {
         let target = socket.to_str().ok_or_else(|| Error::internal("the state folder is not UTF-8"))?;
         Client::new(Some(target), None).map_err(unreached)
     }
+}
+
+/// Returns a message as its reader gets it: it begins with its sender, which no person's message does.
+pub(super) fn from_agent(sender: &AgentId, message: &str) -> String {
+    format!("[from agent {sender}] {message}")
 }
 
 fn told_of(agent: &Agent) -> Value {

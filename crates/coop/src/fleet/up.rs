@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use coop_api::Token;
 use coop_fleet::adapter::{MachineAdapter, SidecarAdapter};
 use coop_fleet::claims::Claims;
 use coop_fleet::engine::Agent;
@@ -16,7 +17,7 @@ use coop_fleet::fleet::{Fleet, Machine, Notify};
 use coop_fleet::shim::{LocalHttp, Ports};
 use coop_fleet::store::Store;
 use coop_server::fleet::{Fate, FleetServer};
-use coop_server::{Config, Listener, Sessions};
+use coop_server::{Config, Listener, ProcessRole, Sessions, TokenUse};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -31,6 +32,7 @@ use super::places::{Places, ToolLimits, is_others, is_there};
 use super::tellings::Tellings;
 use super::{socket, state_folder};
 use crate::listen::socket_file;
+use crate::log_file::LogOwner;
 use crate::serve::{Signals, start_log};
 use crate::shield;
 
@@ -48,7 +50,7 @@ pub(crate) async fn up(options: Up) -> anyhow::Result<i32> {
     if options.own_session {
         rustix::process::setsid().context("cannot leave the session of whoever started this")?;
     }
-    start_log(options.log_format, options.log_level);
+    start_log(options.log_format, options.log_level, LogOwner::of(options.own_session));
     if !options.host.is_loopback() && options.auth_token.is_none() {
         bail!(
             "anyone who can reach {} could steer these agents: give a token with --auth-token or COOP_AUTH_TOKEN, or \
@@ -56,8 +58,13 @@ pub(crate) async fn up(options: Up) -> anyhow::Result<i32> {
             options.host
         );
     }
-    shield::close();
+    shield::raise(ProcessRole::Daemon);
+    tokio::spawn(shield::reap_orphans());
     let notify = notify(&options)?;
+    let (token, token_use) = match options.auth_token.clone() {
+        None if options.port.is_some() => (Some(new_token()?), TokenUse::OtherUsers),
+        given => (given, TokenUse::Always),
+    };
     // It is ours until this process ends, however it ends.
     let _lock = lock(&state)?;
     let mut signals = Signals::new()?;
@@ -68,7 +75,11 @@ pub(crate) async fn up(options: Up) -> anyhow::Result<i32> {
         let listener = TcpListener::bind((options.host, port)).await;
         let listener = listener
             .with_context(|| format!("cannot listen on {}:{port}; choose another --port, or 0", options.host))?;
-        lines.push(format!("listening http http://{}", listener.local_addr()?));
+        let address = listener.local_addr()?;
+        lines.push(format!("listening http http://{address}"));
+        if let (Some(token), TokenUse::OtherUsers) = (&token, token_use) {
+            lines.push(format!("open http://{address}/#token={}", token.expose()));
+        }
         listeners.push(Listener::Tcp(listener));
     }
     let place = options.store.place(&state)?;
@@ -83,7 +94,7 @@ pub(crate) async fn up(options: Up) -> anyhow::Result<i32> {
     let claims = Claims::default();
     let sidecars = sidecars.heeding(claims.clone());
     let adapter = MachineAdapter::new(sidecars.clone(), shims.clone());
-    let machine = Machine { notify };
+    let machine = Machine { notify, refuses_gates: sidecars.refuses_commands() };
     let guests = Guests::new(&state, Tellings::new(), claims);
     guests.find_again().await;
     let patience = options.store_patience;
@@ -105,10 +116,14 @@ pub(crate) async fn up(options: Up) -> anyhow::Result<i32> {
         () = signals.next() => bail!("it was ended before {place} was open"),
     };
     let (sender, mut down) = mpsc::channel(1);
-    let limits = ToolLimits { all_projects: options.tools_reach == ToolsReach::All, depth: options.spawn_depth };
+    let limits = ToolLimits {
+        all_projects: options.tools_reach == ToolsReach::All,
+        depth: options.spawn_depth,
+        width: options.spawn_width,
+    };
     let places = Places::new(fleet.clone(), sidecars.clone(), guests, &state, machine, limits)?;
     let sessions = Sessions::kept_in(&state.join("logins"));
-    let config = Config { token: options.auth_token, hosts: options.allow_host, sessions, ..Config::default() };
+    let config = Config { token, token_use, hosts: options.allow_host, sessions, ..Config::default() };
     let hub = Hub::new(fleet.clone(), sidecars.clone(), shims, &state, sender, places, place.kind());
     let server = FleetServer::new(hub.over(cluster.clone()), config);
     let mut beside = JoinSet::new();
@@ -189,6 +204,12 @@ fn notify(options: &Up) -> anyhow::Result<Notify> {
         notify = notify.command(command);
     }
     Ok(if options.notify_desktop { notify.desktop() } else { notify })
+}
+
+/// Makes a token for processes that coop cannot see and for other users; processes of this user do without.
+fn new_token() -> anyhow::Result<Token> {
+    let token = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
+    Token::new(token).map_err(anyhow::Error::msg)
 }
 
 /// There is one daemon for a folder: two would do everything twice.

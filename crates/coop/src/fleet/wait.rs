@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use anyhow::bail;
+use coop_api::visible_json;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
@@ -105,7 +106,7 @@ pub(super) async fn events(daemon: &Daemon, after: Option<u64>) -> anyhow::Resul
     follow(daemon, after, async |entry| {
         if let Some(entry) = entry {
             let mut out = io::stdout().lock();
-            writeln!(out, "{entry}")?;
+            writeln!(out, "{}", visible_json(entry))?;
             out.flush()?;
         }
         Ok(ControlFlow::Continue(()))

@@ -16,7 +16,7 @@ pub(super) async fn watch(daemon: &Daemon) -> anyhow::Result<i32> {
     follow(daemon, None, async |_| {
         let agents = daemon.get("agents").await?;
         let paper = Paper::of_stdout();
-        let text = if daemon.json { format!("{agents}\n") } else { list(&agents, paper) };
+        let text = if daemon.json { format!("{}\n", coop_api::visible_json(&agents)) } else { list(&agents, paper) };
         if text != shown {
             let mut out = io::stdout().lock();
             match paper {

@@ -18,7 +18,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use coop_api::{ErrorCode, Token};
 use coop_drivers::{At, Chosen, Conversation, Plan, Wrapped, claude_logs};
-use coop_shell::quoted;
+use coop_policy::quoted;
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -32,6 +32,7 @@ use crate::client::Refused;
 use crate::install;
 use crate::paths::{self, text};
 use crate::record::{self, Record, Server};
+use crate::shield::SECRETS;
 
 /// How long the daemon may take to answer; whoever types a command waits for it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -259,7 +260,12 @@ fn program(agent: Wrapped) -> Option<Command> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut on_path = env::split_paths(&path).map(|folder| folder.join(agent.name()));
     let own = on_path.find(|file| paths::is_program(file) && !is_ours(file));
-    own.or_else(|| install::program(agent.name())).map(Command::new)
+    let program = own.or_else(|| install::program(agent.name()))?;
+    let mut command = Command::new(program);
+    for secret in SECRETS {
+        command.env_remove(secret);
+    }
+    Some(command)
 }
 
 fn is_ours(file: &Path) -> bool {

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use super::ask::{Daemon, items, pretty};
+use super::ask::{Daemon, items, pretty, spawned_words};
 use super::ws_cli::{InProject, What, Ws};
 use super::{refusal, table, wrap};
 
@@ -85,7 +85,7 @@ pub(crate) async fn run(Ws { what }: Ws) -> anyhow::Result<i32> {
             let body = defined(&file, &agent, prompt.as_deref(), id.as_deref())?;
             let path = format!("{}/agents", project.workspace(&daemon, &name).await?);
             let spawned = daemon.post(&path, &body).await?;
-            daemon.tell(&spawned, |spawned| writeln!(io::stdout(), "{}", table::text(&spawned["id"])))
+            daemon.tell(&spawned, spawned_words)
         }
         What::Hibernate { asking, project, name } => {
             let daemon = Daemon::new(asking)?;
@@ -146,7 +146,7 @@ fn list(answer: &Value) -> io::Result<()> {
 fn exported(variables: &Value) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for (name, value) in variables.as_object().into_iter().flatten() {
-        writeln!(out, "export {name}={}", coop_shell::quoted(&table::text(value)))?;
+        writeln!(out, "export {name}={}", coop_policy::quoted(&table::text(value)))?;
     }
     writeln!(out, "export PATH=\"$COOP_WRAP_DIR:$PATH\"")
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use coop_api::visible;
 use coop_llm::{Decision, Gate, Tool, ToolUse};
 use rustix::termios::{QueueSelector, tcflush};
 use tokio::sync::Mutex;
@@ -35,7 +36,7 @@ impl Gate for Person {
             return Decision::Allow;
         }
         let Some(terminal) = terminal() else {
-            let (what, name) = (show::call(call), show::clean(&call.name));
+            let (what, name) = (show::call(call), visible(&call.name));
             let _ = writeln!(io::stderr(), "  ! not allowed: {what}: nobody is here to ask; --allow {name} allows it");
             return Decision::Deny("there is nobody to ask for leave".into());
         };
@@ -45,7 +46,7 @@ impl Gate for Person {
             return Decision::Allow;
         }
         let question = show::question(call, &self.folder);
-        let name = show::clean(&call.name);
+        let name = visible(&call.name);
         // The read cannot be stopped. If the run is, the process ends with it.
         match tokio::task::spawn_blocking(move || ask(terminal, &question, &name)).await {
             Ok(Ok(Answer::Once)) => Decision::Allow,
@@ -67,7 +68,7 @@ enum Answer {
 }
 
 /// Returns the terminal of somebody who sees the question. Standard input may be a pipe with the prompt.
-fn terminal() -> Option<File> {
+pub(crate) fn terminal() -> Option<File> {
     if !io::stderr().is_terminal() {
         return None;
     }
@@ -78,10 +79,16 @@ fn terminal() -> Option<File> {
 }
 
 fn ask(terminal: File, question: &str, name: &str) -> io::Result<Answer> {
+    let question = format!("? It wants to {question}  Allow it? [y]es, [n]o, [a]lways {name} in this run: ");
+    Ok(answer(&read_answer(terminal, &question)?))
+}
+
+/// Reads the line that a person types after a question.
+pub(crate) fn read_answer(terminal: File, question: &str) -> io::Result<String> {
     // What was typed before the question was there is no answer to it.
     tcflush(&terminal, QueueSelector::IFlush)?;
     let mut err = io::stderr().lock();
-    write!(err, "? It wants to {question}  Allow it? [y]es, [n]o, [a]lways {name} in this run: ")?;
+    write!(err, "{question}")?;
     err.flush()?;
     drop(err);
     let mut line = String::new();
@@ -90,7 +97,7 @@ fn ask(terminal: File, question: &str, name: &str) -> io::Result<Answer> {
         // An end of the input is not shown, and what comes next is another line.
         writeln!(io::stderr())?;
     }
-    Ok(answer(&line))
+    Ok(line)
 }
 
 /// Only a clear yes is one.

@@ -15,9 +15,11 @@ use std::thread;
 
 use anyhow::Context;
 use coop_llm::{Exit, RunCx};
+use coop_server::ProcessRole;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use gate::{read_answer, terminal};
 pub(crate) use options::Run;
 
 use crate::shield;
@@ -32,7 +34,7 @@ const SIGNALLED: i32 = 128;
 
 pub(crate) async fn run(options: Run) -> anyhow::Result<i32> {
     // What the model runs is not to read the key off us.
-    shield::close();
+    shield::raise(ProcessRole::Agent);
     let cancel = CancellationToken::new();
     let cx = RunCx { cancel: cancel.clone(), ..RunCx::default() };
     let signalled = heed_signals(cancel)?;

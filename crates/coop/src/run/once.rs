@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
+use coop_api::visible;
 use coop_llm::{AgentError, Delta, ErrorKind, Event, Events, Exit, Limit, Message, Outcome, Part, RunCx};
 
 use super::gate::Person;
@@ -97,7 +98,7 @@ fn tell(manner: Manner, event: &Event) -> io::Result<()> {
     match event {
         Event::Delta(Delta::Text(text)) => {
             let mut out = io::stdout().lock();
-            write!(out, "{}", show::clean(text))?;
+            write!(out, "{}", visible(text))?;
             out.flush()
         }
         Event::Reply { parts, .. } => {
@@ -108,7 +109,7 @@ fn tell(manner: Manner, event: &Event) -> io::Result<()> {
                 Manner::Plain if calls(parts) => {
                     for part in parts {
                         if let Part::Text(text) = part {
-                            let _ = writeln!(err, "{}", show::clean(&text.text));
+                            let _ = writeln!(err, "{}", visible(&text.text));
                         }
                     }
                     Ok(())
@@ -126,7 +127,7 @@ fn tell(manner: Manner, event: &Event) -> io::Result<()> {
             Ok(())
         }
         Event::ToolEnd { name, result, .. } if result.is_error => {
-            let _ = writeln!(err, "  ✗ {}: {}", show::clean(name), show::failure(&result.content));
+            let _ = writeln!(err, "  ✗ {}: {}", visible(name), show::failure(&result.content));
             Ok(())
         }
         Event::Delta(Delta::Thinking(_)) | Event::Call { .. } | Event::ToolEnd { .. } | Event::End { .. } => Ok(()),

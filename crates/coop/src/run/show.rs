@@ -4,6 +4,7 @@ use std::fs::{self, Metadata};
 use std::path::Path;
 use std::time::Duration;
 
+use coop_api::visible;
 use coop_llm::{Exit, Limit, Metrics, ToolUse};
 use serde_json::Value;
 
@@ -11,25 +12,6 @@ use serde_json::Value;
 const GLIMPSE: usize = 160;
 /// Larger files are not read only to say how long they are.
 const MAX_FILE: u64 = 16 << 20;
-
-/// Returns text without anything a terminal would obey, and without marks that turn the direction of writing around.
-pub(super) fn clean(text: &str) -> String {
-    let turns =
-        |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    text.chars().filter(|c| (!c.is_control() || matches!(c, '\n' | '\t')) && !turns(*c)).collect()
-}
-
-/// Returns text with a mark for all that [`clean`] leaves out: somebody who decides has to know that it is there.
-fn marked(text: &str) -> String {
-    let mark = |c: char| match c {
-        '\n' | '\t' => c,
-        '\u{7f}' => '␡',
-        c if c.is_ascii_control() => char::from_u32(0x2400 + u32::from(c)).unwrap_or('�'),
-        c if clean(c.encode_utf8(&mut [0; 4])).is_empty() => '�',
-        c => c,
-    };
-    text.chars().map(mark).collect()
-}
 
 /// Returns one line of what a tool that failed said, and how it ended if that is said last.
 pub(super) fn failure(text: &str) -> String {
@@ -40,7 +22,7 @@ pub(super) fn failure(text: &str) -> String {
 
 /// Returns one line of a text.
 pub(super) fn glimpse(text: &str) -> String {
-    let text = clean(text);
+    let text = visible(text);
     let line = text.trim().lines().next().unwrap_or_default();
     let short: String = line.chars().take(GLIMPSE).collect();
     if short.len() < text.trim().len() { short + " …" } else { short }
@@ -51,14 +33,14 @@ pub(super) fn call(call: &ToolUse) -> String {
     let input: Value = call.input.parse().unwrap_or_default();
     let about = ["command", "path", "pattern"].iter().find_map(|name| input[name].as_str());
     let about = about.map_or_else(|| glimpse(call.input.as_str()), glimpse);
-    format!("{} {about}", clean(&call.name)).trim_end().to_owned()
+    format!("{} {about}", visible(&call.name)).trim_end().to_owned()
 }
 
 /// Returns all that somebody has to know who decides about a call in a folder. It is shown whole: what is left out could be
 /// what matters.
 pub(super) fn question(call: &ToolUse, folder: &Path) -> String {
     let input: Value = call.input.parse().unwrap_or_default();
-    let text = |name: &str| input[name].as_str().map(marked);
+    let text = |name: &str| input[name].as_str().map(visible);
     // On a line of its own, a path could pass for more of the question.
     let path = text("path").map(|path| path.replace(['\n', '\t'], "␤"));
     match (call.name.as_str(), text("command"), path) {
@@ -75,7 +57,7 @@ pub(super) fn question(call: &ToolUse, folder: &Path) -> String {
             format!("edit {path}{places}:\n{}{}", indented(&old, "    - "), indented(&new, "    + "))
         }
         (name, ..) => {
-            format!("use {} with:\n{}", marked(name), indented(&marked(call.input.as_str()), "    "))
+            format!("use {} with:\n{}", visible(name), indented(&visible(call.input.as_str()), "    "))
         }
     }
 }
@@ -111,7 +93,7 @@ pub(super) fn why(exit: &Exit) -> Option<String> {
         Exit::ContextFull => Some("the conversation is too long for the model".into()),
         Exit::Failed(error) => {
             let wait = error.retry_after.map(|wait| format!("; it asks to wait {} s", wait.as_secs_f64().ceil()));
-            Some(clean(&format!("{error}{}", wait.unwrap_or_default())))
+            Some(visible(&format!("{error}{}", wait.unwrap_or_default())))
         }
     }
 }
@@ -150,7 +132,7 @@ mod tests {
     #[test]
     fn nothing_in_a_question_moves_the_cursor_or_turns_the_text_or_hides() {
         let asked_of = asked("shell", r#"{"command": "rm -rf /\u001b[1A\u001b[2Kls\r \u202ehtap"}"#);
-        assert_eq!(asked_of, "run this command:\n    rm -rf /␛[1A␛[2Kls␍ �htap\n");
+        assert_eq!(asked_of, "run this command:\n    rm -rf /<U+001B>[1A<U+001B>[2Kls<U+000D> <U+202E>htap\n");
         let asked_of = asked("write", r#"{"path": "a\n  Allow it?", "content": "x"}"#);
         assert_eq!(asked_of, "write a␤  Allow it?:\n    + x\n");
     }

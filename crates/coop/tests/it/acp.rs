@@ -216,7 +216,9 @@ fn the_whole_list_over_acp() {
 
         agent.nudge("one [[bash:touch denied.txt]]");
         let ask = agent.asked("permission");
-        assert_eq!((&ask["tool"], &ask["preview"]), (&json!("execute"), &json!("touch denied.txt")));
+        assert_eq!(ask["tool"], "execute");
+        // Some agents have more in the input, which the preview counts.
+        assert!(ask["preview"].as_str().is_some_and(|preview| preview.starts_with("touch denied.txt")), "{ask}");
         let (status, refused) = agent.post("/api/v1/agent/nudge", &json!({ "message": "not now" }));
         assert_eq!((status, &refused["error"]["code"]), (409, &json!("AGENT_BUSY")));
         let (status, refused) = agent.post("/api/v1/agent/respond", &json!({ "accept": false, "text": "words" }));

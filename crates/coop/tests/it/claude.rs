@@ -361,3 +361,15 @@ fn a_set_up_dialog_is_an_ask_and_nothing_is_typed_into_it() {
         assert_eq!(agent.get("/api/v1/agent")["last_message"], "hello yourself");
     });
 }
+
+/// A checkout's hooks and settings count once its folder is trusted. Whether it is, a person says.
+#[test]
+fn an_isolated_agent_asks_whether_its_folder_is_trusted() {
+    with_both(|which| {
+        let mut agent = Agent::start_untrusted(which);
+        let ask = agent.asked("setup");
+        assert_eq!(ask["options"][0]["label"], "Yes, I trust this folder", "{ask:#}");
+        agent.respond(&json!({ "accept": true }));
+        agent.state("idle");
+    });
+}

@@ -82,6 +82,8 @@ pub(crate) enum Runtime {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SetUp {
     Isolated,
+    /// Isolated, without `--trust`.
+    Untrusted,
     New,
 }
 
@@ -138,6 +140,11 @@ impl Agent {
         Self::set_up(SetUp::New, which, Runtime::Pty, &[], &[])
     }
 
+    /// Starts an agent with a configuration of coop's own, without `--trust`.
+    pub(crate) fn start_untrusted(which: &Which) -> Self {
+        Self::set_up(SetUp::Untrusted, which, Runtime::Pty, &[], &[])
+    }
+
     fn set_up(set_up: SetUp, which: &Which, runtime: Runtime, options: &[&str], args: &[&str]) -> Self {
         let work = tempfile::Builder::new().prefix("coop-work-").tempdir().expect("a folder").keep();
         let work = work.canonicalize().expect("it is there");
@@ -174,7 +181,11 @@ impl Agent {
             Runtime::Pty => "pty",
             Runtime::Pipe => "pipe",
         };
-        let isolate = if set_up == SetUp::Isolated { &["--isolate"][..] } else { &[] };
+        let isolate = match set_up {
+            SetUp::Isolated => &["--isolate", "--trust"][..],
+            SetUp::Untrusted => &["--isolate"],
+            SetUp::New => &[],
+        };
         let fixed = ["--agent", "claude", "--runtime", runtime, "--log-level", "warn"];
         let recording = recording(&work);
         let recorded: Vec<_> = recording.iter().map(String::as_str).collect();
@@ -183,7 +194,10 @@ impl Agent {
             let url = model.as_ref().map(|model| model.url.as_str());
             if set_up == SetUp::New {
                 know(&work, &work.join("another folder"));
-                command.env("CLAUDE_CONFIG_DIR", &work).env("COOP_SIM_DIALOGS", "1");
+                command.env("CLAUDE_CONFIG_DIR", &work);
+            }
+            if set_up != SetUp::Isolated {
+                command.env("COOP_SIM_DIALOGS", "1");
             }
             prepare(command, url).env("XDG_STATE_HOME", work.join(".state")).current_dir(&work)
         });

@@ -68,6 +68,7 @@ impl Lab {
             runtime: None,
             settings: None,
             isolate: true,
+            trust: false,
             stop: StopMode::Allow,
             ask_user: false,
             start: Start::default(),
@@ -199,12 +200,13 @@ fn a_spawn_makes_the_folder_the_file_and_a_session_of_its_own() {
         let resume = Some(Prime { text: Some("again".to_owned()), shell: Vec::new() });
         let always = Prime { text: Some("first".to_owned()), shell: Vec::new() };
         let start = Start { always, resume, ..Start::default() };
-        let config = AgentConfig { start, stop: StopMode::Gate, ask_user: true, ..lab.config(&[]) };
+        let settings = Some(serde_json::json!({ "theme": "dark" }));
+        let config = AgentConfig { start, settings, stop: StopMode::Gate, ask_user: true, ..lab.config(&[]) };
         lab.spawn(config).await;
         lab.idle().await;
         let text = fs::read_to_string(lab.folder().join("agent-config.json")).expect("it is there");
         let expected = serde_json::json!({
-            "settings": { "model": "opus" },
+            "settings": { "theme": "dark" },
             "stop": { "mode": "gate", "if_possible": true, "escalate": true },
             "start": { "text": "first", "resume": { "text": "again" } },
             "session": lab.folder().join("session.json")

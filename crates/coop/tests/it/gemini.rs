@@ -83,7 +83,7 @@ impl Place {
             Which::Scripted => vec![COOP, "sim", "gemini"],
             Which::Real(path) => vec![path.to_str().expect("UTF-8")],
         };
-        let isolate = if self.home == Home::Coops { &["--isolate"][..] } else { &[] };
+        let isolate = if self.home == Home::Coops { &["--isolate", "--trust"][..] } else { &[] };
         let fixed = ["--agent", "gemini", "--log-level", "warn"];
         let all = [&fixed[..], isolate, options, &["--"], &program, &["-m", "gemini-2.5-pro"], args].concat();
         let sidecar = Sidecar::with(&all, |command| {

@@ -22,7 +22,8 @@ api=http://localhost/api/v1
 ask() { curl -s -o answer.json -w '%{http_code}' -d "$3" "$1" $2; }
 until curl -s --unix-socket "$COOP_SOCKET" $api/agent/asks | grep -q '"touch stolen'; do :; done
 yes='{"accept":true}'
-unix="--unix-socket $COOP_SOCKET"
+unix="--unix-socket $MAIN"
+own="--unix-socket $COOP_SOCKET"
 rpc() {
     # curl may lose the answer that comes before it has sent everything.
     for _ in 1 2 3 4 5 6 7 8 9; do
@@ -42,18 +43,20 @@ ws() {
     printf 'sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n' >&3
     # A text frame of 32 bytes, masked with nothing.
     printf '\201\240\0\0\0\0{"type":"respond","accept":true} ' | head -c 38 >&3
-    timeout 30 cat <&3 | grep -ao 'what the agent itself runs'
+    timeout 30 cat <&3 | grep -ao 'what an agent runs'
 }
 {
     echo "unix $(ask $api/agent/respond "$unix" "$yes") $(cat answer.json)"
+    echo "own $(ask $api/agent/respond "$own" "$yes") $(cat answer.json)"
     echo "tcp $(ask $TCP/api/v1/agent/respond '' "$yes") $(cat answer.json)"
-    echo "keys $(ask $api/input/keys "$unix" '{"keys":["1"]}')"
+    echo "keys $(ask $api/input/keys "$unix" '{"keys":["1"]}') $(ask $api/input/keys "$own" '{"keys":["1"]}')"
     echo "input-tcp $(ask $TCP/api/v1/input '' '{"text":"1"}')"
     echo "shutdown $(ask $api/shutdown "$unix" '')"
-    echo "grpc-unix $(rpc http://localhost "$unix")"
+    echo "grpc-unix $(rpc http://localhost "$unix") $(rpc http://localhost "$own")"
     echo "grpc-tcp $(rpc $TCP '')"
     echo "ws $(ws)"
     echo "look $(curl -s -o /dev/null -w '%{http_code}' $unix $api/agent/asks)"
+    echo "look-own $(curl -s -o /dev/null -w '%{http_code}' $own $api/agent/asks)"
     echo "look-tcp $(curl -s -o /dev/null -w '%{http_code}' $TCP/api/v1/screen)"
     echo "end"
 } >told
@@ -73,7 +76,9 @@ fn attack(detach: &str) -> (Agent, Value, Vec<String>) {
     fs::write(agent.work.join("attack.sh"), ATTACK).expect("written");
     fs::write(agent.work.join("detach.sh"), DETACH).expect("written");
     let tcp = agent.sidecar.line("http").to_owned();
-    agent.nudge(&format!("go [[bash:TCP={tcp} {detach} >/dev/null 2>&1 &]] [[bash:touch stolen.txt]]"));
+    let main = agent.sidecar.socket();
+    let main = main.display();
+    agent.nudge(&format!("go [[bash:MAIN={main} TCP={tcp} {detach} >/dev/null 2>&1 &]] [[bash:touch stolen.txt]]"));
     agent.asked("permission");
     agent.respond(&json!({ "accept": true }));
     let ask = loop {
@@ -96,21 +101,23 @@ fn attack(detach: &str) -> (Agent, Value, Vec<String>) {
 
 fn is_refused(detach: &str) {
     let (mut agent, ask, said) = attack(detach);
-    let why = "what the agent itself runs may look but not steer; ask from outside of it";
+    let why = "what an agent runs may look but not steer; ask from outside of it";
     let refused = json!({ "error": { "code": "FORBIDDEN", "message": why } });
     assert_eq!(
         said,
         [
             format!("unix 403 {refused}"),
+            format!("own 403 {refused}"),
             format!("tcp 403 {refused}"),
-            "keys 403".to_owned(),
+            "keys 403 403".to_owned(),
             "input-tcp 403".to_owned(),
             "shutdown 403".to_owned(),
             // PERMISSION_DENIED
-            "grpc-unix 7".to_owned(),
+            "grpc-unix 7 7".to_owned(),
             "grpc-tcp 7".to_owned(),
-            "ws what the agent itself runs".to_owned(),
+            "ws what an agent runs".to_owned(),
             "look 200".to_owned(),
+            "look-own 200".to_owned(),
             "look-tcp 200".to_owned(),
             "end".to_owned(),
         ]

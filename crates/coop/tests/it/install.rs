@@ -19,7 +19,10 @@ case "$CASE" in
     damaged) echo 'npm error code EINTEGRITY' >&2; exit 1 ;;
     unknown) echo 'npm error code ETARGET' >&2; exit 1 ;;
 esac
-integrity=', "integrity": "sha512-x"'
+# What version 2.1.197 has on npm.
+sum="sha512-EqrwbRcI7M5y8jQlayIfTMmbZJ2OQaLOc7KwIWKdryQCdKWUEFr+C9rMovZUuj2Asndi7aqLujEzRtr471gncg=="
+[ "$CASE" = another ] && sum="sha512-x"
+integrity=', "integrity": "'$sum'"'
 [ "$CASE" = unchecked ] && integrity=
 for platform in linux-x64 linux-arm64 darwin-x64 darwin-arm64; do
     folder="$prefix/node_modules/@anthropic-ai/claude-code-$platform"
@@ -115,6 +118,10 @@ fn what_cannot_be_installed_leaves_nothing_and_says_why() {
         ("damaged", "not what its checksum says"),
         ("unknown", "npm has no @anthropic-ai/claude-code@2.1.197"),
         ("unchecked", "names no checksum"),
+        (
+            "another",
+            "claude-code 2.1.197 is not what coop was tested with: its checksum is sha512-x, and was sha512-Eqrwb",
+        ),
     ] {
         let (code, out, err) = machine.install("claude@2.1.197", case);
         assert!(code == 1 && out.is_empty() && err.contains(expected), "{case}: {code} {err}");

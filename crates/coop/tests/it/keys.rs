@@ -155,7 +155,7 @@ fn without_hooks_questions_follow_each_other_without_work_between() {
         agent.asked("question");
         agent.respond(&json!({ "option": 2 }));
         let second = next_state(&mut agent, "waiting");
-        assert_eq!(second["preview"], "Which language?", "{second:#}");
+        assert!(second["preview"].as_str().is_some_and(|shown| shown.starts_with("Which language?")), "{second:#}");
         agent.respond(&json!({ "text": "Zig" }));
         let review = next_state(&mut agent, "waiting");
         assert_eq!(review["options"][0]["label"], "Submit answers", "{review:#}");

@@ -2,8 +2,10 @@
 #![expect(clippy::expect_used, reason = "tests fail by panicking")]
 
 mod acp;
+mod agents_among_agents;
 mod api_doc;
 mod attach;
+mod attacks;
 mod bridge;
 mod brief;
 mod claude;
@@ -39,6 +41,7 @@ mod servers;
 mod session_file;
 mod shim;
 mod sidecar;
+mod supply;
 mod tool;
 mod tools_real;
 mod truth;

@@ -114,7 +114,9 @@ impl World {
                 agent.doing = Doing::Idle;
             }
             (Doing::Asking, _) => {
-                self.lab.json(at, &["respond", &agent.id, "1"]);
+                let open = self.lab.json(at, &["asks", &agent.id]);
+                let ask = open["asks"][0]["ask"]["id"].as_str().expect("it asks").to_owned();
+                self.lab.json(at, &["respond", &agent.id, "1", "--ask", &ask]);
                 // Who asks counts as idle too, so the status does not tell when it is.
                 let (code, _, err) = self.lab.run(at, &["wait", &agent.id, "--for", "idle", "--timeout", "170"]);
                 assert_eq!(code, 0, "{err}");
@@ -184,7 +186,9 @@ impl World {
         let is_it = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(PROJECTS[project]);
         let folder = projects.find(is_it).expect("it is open").path();
         let own = folder.join("workspaces").join(workspace.replace('/', "%"));
-        let is_own = |file: &Path| file == own;
+        // What coop noted about it goes with it.
+        let notes = folder.join("notes.json");
+        let is_own = |file: &Path| file == own || file == notes;
         let before = self.rest(&is_own);
         let (code, _, err) = self.lab.run(&at, &["ws", "rm", workspace]);
         assert_eq!(self.rest(&is_own), before, "something else has changed with {workspace}");

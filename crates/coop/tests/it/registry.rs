@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 
 use crate::tool::{self, LIMIT};
 
-const VERSION: &str = "2.1.197";
+/// One whose checksums coop does not know.
+const VERSION: &str = "2.1.198";
 const OWN: &str = "@anthropic-ai/claude-code";
 
 /// What the registry says of a package's checksum.
@@ -161,7 +162,7 @@ fn answer(
 fn an_agent_comes_from_the_registry_with_its_checksums_and_runs_no_script() {
     let Some(registry) = Registry::new(Checksum::Right) else { return };
     let (code, program, err) = tool::run(&mut registry.install());
-    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(code == 0 && err.contains("coop was tested with 2.1.197") && err.lines().count() == 1, "{code} {err}");
     assert_eq!(tool::run(&mut Command::new(program.trim_end())).1, format!("{VERSION}\n"));
     assert_eq!(registry.left(), [VERSION, "current"]);
     assert!(!registry.home.path().join("script-was-run").exists());

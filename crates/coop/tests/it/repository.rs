@@ -64,6 +64,39 @@ fn no_test_file_is_forgotten() {
     }
 }
 
+/// Files that start programs by themselves, with the reason. All others use `coop_fleet::bounded`, which takes coop's variables
+/// out of the environment: an agent can read that of every process of its user.
+const STARTERS: &[(&str, &str)] = &[
+    ("crates/coop-fleet/src/bounded.rs", "the one way"),
+    ("crates/coop-folder/src/git.rs", "takes the variables out itself; the server needs git and not the fleet"),
+    ("crates/coop-session/src/guard.rs", "clears the environment"),
+    ("crates/coop-session/src/prime.rs", "has the environment of the agent"),
+    ("crates/coop/src/driven/check.rs", "has the environment of the agent"),
+    ("crates/coop/src/await_socket.rs", "becomes the agent, inside its terminal"),
+    ("crates/coop/src/bridge/screen.rs", "a display on a terminal, inside the agent's"),
+    ("crates/coop/src/shield.rs", "becomes coop itself"),
+    ("crates/coop/src/fleet/up.rs", "starts coop itself"),
+    ("crates/coop/src/fleet/wrap.rs", "becomes a person's own agent, or coop; removes the secrets"),
+];
+
+#[test]
+fn programs_are_started_without_coops_variables() {
+    let crates = ["coop-fleet", "coop-folder", "coop-server", "coop-session", "coop-kube", "coop"]
+        .map(|name| format!("crates/{name}/src/"));
+    let mut starters = Vec::new();
+    for (name, text) in all_rust_files() {
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let is_tested = crates.iter().any(|folder| name.starts_with(folder.as_str())) && !name.ends_with("tests.rs");
+        if is_tested && code.contains("Command::new(") {
+            assert!(STARTERS.iter().any(|(known, _)| *known == name), "{name}: use coop_fleet::bounded::command");
+            starters.push(name);
+        }
+    }
+    for (known, _) in STARTERS {
+        assert!(starters.iter().any(|name| name == known), "{known} starts nothing: take it off the list");
+    }
+}
+
 #[test]
 fn the_closed_sets_stay_small() {
     for (file, name, most) in

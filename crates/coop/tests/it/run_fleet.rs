@@ -77,7 +77,7 @@ fn it_works_asks_and_is_idle_like_the_others() {
     daemon.ok(&["spawn", "own"]);
     daemon.until("an ask", |input| input["what"] == "prompt");
     assert!(!world.path("work/made.txt").exists(), "not yet");
-    daemon.ok(&["respond", "own", "yes"]);
+    daemon.ok(&["respond", "own", "yes", "--ask", "ask-1"]);
     // It was idle before it had its prompt, too.
     daemon.until("its end", |input| input["what"] == "idle" && input["last_message"] == "It is written.");
     assert_eq!(fs::read_to_string(world.path("work/made.txt")).expect("it is there"), "yes");

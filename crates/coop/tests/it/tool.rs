@@ -156,6 +156,53 @@ impl Drop for Sidecar {
     }
 }
 
+/// A terminal of tmux: what a sidecar runs counts as an agent's, and a person's program does not.
+pub(crate) struct Terminal {
+    folder: tempfile::TempDir,
+}
+
+impl Terminal {
+    pub(crate) fn start(words: &[&str], folder: &Path) -> Self {
+        let terminal = Self { folder: tempfile::tempdir().expect("a folder") };
+        let folder = folder.to_str().expect("UTF-8");
+        let session = ["new-session", "-d", "-x", "120", "-y", "40", "-c", folder];
+        let stays = ["set", "-g", "remain-on-exit", "on", ";"];
+        terminal.tmux(&[&["-f", "/dev/null", "start-server", ";"], &stays[..], &session, words].concat());
+        terminal
+    }
+
+    pub(crate) fn tmux(&self, args: &[&str]) -> String {
+        let mut tmux = Command::new("tmux");
+        tmux.arg("-S").arg(self.folder.path().join("tmux")).args(args).env_remove("TMUX");
+        let (code, out, err) = run(&mut tmux);
+        assert_eq!(code, 0, "{args:?}: {err}");
+        out
+    }
+
+    pub(crate) fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    /// Waits until it shows a text, and returns all that it shows.
+    pub(crate) fn see(&self, text: &str) -> String {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let screen = self.screen();
+            if screen.contains(text) {
+                return screen;
+            }
+            assert!(Instant::now() < deadline, "{text:?} never came; the screen shows:\n{screen}");
+            pause();
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
 /// Waits for a child within the limit.
 pub(crate) fn wait_for(child: &mut Child) -> i32 {
     wait_within(child, LIMIT)

@@ -73,8 +73,9 @@ fn calls_the_tools(real: &Real) {
     let command: Vec<_> = std::iter::once(program.to_str().expect("UTF-8")).chain(real.more.iter().copied()).collect();
     let agent = |name: &str| {
         format!(
-            "[agents.{name}]\ndriver = {:?}\nisolate = {}\ncommand = {command:?}\nenv = {{ {} }}\n",
+            "[agents.{name}]\ndriver = {:?}\nisolate = {}\ntrust = {}\ncommand = {command:?}\nenv = {{ {} }}\n",
             real.name,
+            real.isolate,
             real.isolate,
             env.join(", ")
         )

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::driven::Model;
 use crate::guests::guests;
-use crate::tool::{self, COOP, Sidecar};
+use crate::tool::{self, COOP, Terminal};
 use crate::tools_real::{opencode, prepare};
 use crate::workspaces::Lab;
 
@@ -41,7 +41,7 @@ impl Place {
         fs::create_dir(&repository).expect("a folder");
         fs::write(repository.join("opencode.json"), opencode(&model.url).to_string()).expect("written");
         let agent = format!(
-            "[agents.boss]\ndriver = {name:?}\nisolate = true\nkind = \"crew\"\ncommand = [{program:?}]\nenv = {{ {} }}\n",
+            "[agents.boss]\ndriver = {name:?}\nisolate = true\ntrust = true\nkind = \"crew\"\ncommand = [{program:?}]\nenv = {{ {} }}\n",
             toml.join(", ")
         );
         fs::write(repository.join("coop.toml"), agent).expect("written");
@@ -64,13 +64,12 @@ impl Place {
     }
 
     /// Runs the wrapper on a terminal, as a person would: within no agent of coop's.
-    fn wrap(&self, words: &[&str]) -> Sidecar {
-        let mut args =
-            vec!["--cols", "120", "--rows", "40", "--linger", "forever", "--agent", "unknown", "--", "env", "-i"];
+    fn wrap(&self, words: &[&str]) -> Terminal {
+        let mut args = vec!["env", "-i"];
         args.extend(self.env.iter().map(String::as_str));
         args.extend([COOP, "wrap"]);
         args.extend(words);
-        Sidecar::with(&args, |command| command.current_dir(&self.path))
+        Terminal::start(&args, &self.path)
     }
 
     /// Returns what the model was asked in the conversation: the newest message, and how many there were.
@@ -81,7 +80,7 @@ impl Place {
     }
 
     /// Waits until the model was asked the second time, which is for more messages than the first.
-    fn second(&self, terminal: &Sidecar) {
+    fn second(&self, terminal: &Terminal) {
         until(terminal, || self.asked().len() == 2);
         let asked = self.asked();
         assert!(asked[0].0.contains(FIRST) && asked[1].0.contains(SECOND) && asked[1].1 > asked[0].1, "{asked:?}");
@@ -89,7 +88,7 @@ impl Place {
 }
 
 /// Waits until something is so.
-fn until(terminal: &Sidecar, is_so: impl Fn() -> bool) {
+fn until(terminal: &Terminal, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + tool::LIMIT;
     while !is_so() {
         assert!(Instant::now() < deadline, "it never was; the screen shows:\n{}", terminal.screen());
@@ -97,23 +96,21 @@ fn until(terminal: &Sidecar, is_so: impl Fn() -> bool) {
 }
 
 /// Types a message and sends it once it stands there.
-fn say(terminal: &Sidecar, text: &str) {
-    let (status, body) = terminal.ask("POST", "/api/v1/input", &json!({ "text": text }).to_string());
-    assert_eq!(status, 200, "{body}");
+fn say(terminal: &Terminal, text: &str) {
+    terminal.tmux(&["send-keys", "-l", text]);
     terminal.see(text);
-    press(terminal, "enter");
+    press(terminal, "Enter");
 }
 
-fn press(terminal: &Sidecar, key: &str) {
-    let (status, body) = terminal.ask("POST", "/api/v1/input/keys", &json!({ "keys": [key] }).to_string());
-    assert_eq!(status, 200, "{body}");
+fn press(terminal: &Terminal, key: &str) {
+    terminal.tmux(&["send-keys", key]);
 }
 
 /// Waits for the end of what runs on a terminal, and returns its exit code.
-fn exit_code(terminal: &Sidecar) -> Value {
-    let status = || terminal.ask("GET", "/api/v1/status", "").1;
-    until(terminal, || status()["state"] == "exited");
-    status()["exit_code"].clone()
+fn exit_code(terminal: &Terminal) -> String {
+    let status = || terminal.tmux(&["display-message", "-p", "#{pane_dead_status}#{pane_dead_signal}"]);
+    until(terminal, || !status().trim().is_empty());
+    status().trim().to_owned()
 }
 
 #[test]
@@ -135,10 +132,10 @@ fn the_real_claude_goes_on_with_the_agents_conversation() {
     let (code, _, err) = place.lab.run(&place.repository, &["resume", "boss"]);
     assert!(code == 1 && err.contains("a person's own claude"), "{code} {err}");
     say(&terminal, "/exit");
-    assert_eq!(exit_code(&terminal), 0);
+    assert_eq!(exit_code(&terminal), "0");
     // Its own exit code, when it does not like what it is told.
     let terminal = place.wrap(&["claude", "--no-such-option"]);
-    assert_eq!(exit_code(&terminal), 1);
+    assert_eq!(exit_code(&terminal), "1");
     place.lab.json(&place.repository, &["resume", "boss"]);
 }
 
@@ -157,6 +154,6 @@ fn the_real_opencode_comes_to_the_agents_server() {
     });
     let told = place.lab.json(&place.repository, &["ws", "env", "w"]);
     assert_eq!(told["COOP_OPENCODE_SESSION_ID"], json!(place.conversation));
-    press(&terminal, "ctrl-c");
-    assert_eq!(exit_code(&terminal), 0);
+    press(&terminal, "C-c");
+    assert_eq!(exit_code(&terminal), "0");
 }

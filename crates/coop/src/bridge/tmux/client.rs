@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::process::Stdio;
 
+use coop_fleet::bounded;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use crate::bridge::control::{Decoder, Event};
 use crate::bridge::{BridgeError, Multiplexer};
@@ -23,7 +24,7 @@ impl Client {
     ///
     /// `-N` keeps tmux from starting a server, and `-E` from changing the session's environment to ours.
     pub(super) async fn attach(name: &str) -> Result<Self, BridgeError> {
-        let mut process = Command::new("tmux")
+        let mut process = bounded::command("tmux")
             .args(["-N", "-u", "-C", "attach-session", "-E", "-t", &target(name)?])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -98,7 +99,7 @@ impl Client {
 /// Checks that there is a session of exactly this name.
 pub(in crate::bridge) async fn check(name: &str) -> Result<(), BridgeError> {
     let has_session = ["-N", "has-session", "-t", &target(name)?];
-    let output = Command::new("tmux").args(has_session).stdin(Stdio::null()).kill_on_drop(true).output().await;
+    let output = bounded::command("tmux").args(has_session).stdin(Stdio::null()).kill_on_drop(true).output().await;
     let output = output.map_err(|error| Multiplexer::Tmux.failed(error))?;
     if output.status.success() {
         return Ok(());

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use clap::Args;
 use coop_fleet::adapter::SidecarAdapter;
-use coop_kube::{ClusterLauncher, ClusterOptions, Reach, SecretVariable, Template, Way};
+use coop_kube::{ClusterLauncher, ClusterOptions, Destination, Reach, SecretVariable, Template, Way};
 
 use super::{LaunchOption, Launched};
-use crate::fleet::cluster_values::{parse_claim, parse_namespace, parse_object_name, parse_secret};
+use crate::fleet::cluster_values::{parse_claim, parse_destination, parse_namespace, parse_object_name, parse_secret};
 
 #[derive(Debug, Args)]
 pub(super) struct ClusterArgs {
@@ -34,11 +34,14 @@ pub(super) struct ClusterArgs {
     /// Variable with a value from a Secret: NAME=SECRET/KEY; may be given often (kubernetes)
     #[arg(long, env = "COOP_AGENT_SECRET", value_name = "VAR", value_delimiter = ',', value_parser = parse_secret)]
     secret: Vec<SecretVariable>,
+    /// Destination that agents may reach beside the internet: CIDR[:PORT] or NAMESPACE[:PORT]; may be given often (kubernetes)
+    #[arg(long, env = "COOP_AGENT_EGRESS", value_name = "TO", value_delimiter = ',', value_parser = parse_destination)]
+    egress: Vec<Destination>,
 }
 
 impl ClusterArgs {
     /// Returns whether each option was given.
-    pub(super) fn given(&self) -> [(&'static str, bool); 7] {
+    pub(super) fn given(&self) -> [(&'static str, bool); 8] {
         [
             ("--namespace", self.namespace.is_some()),
             ("--context", self.context.is_some()),
@@ -47,6 +50,7 @@ impl ClusterArgs {
             ("--claim", self.claim.is_some()),
             ("--storage-class", self.storage_class.is_some()),
             ("--secret", !self.secret.is_empty()),
+            ("--egress", !self.egress.is_empty()),
         ]
     }
 }
@@ -74,6 +78,7 @@ impl LaunchOption {
                 storage_class: self.cluster.storage_class.clone(),
                 limits: memory.into_iter().chain(cpus).collect::<BTreeMap<_, _>>(),
                 secrets: self.cluster.secret.clone(),
+                egress: self.cluster.egress.clone(),
             },
             fleet: fleet.to_owned(),
         }

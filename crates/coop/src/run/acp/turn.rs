@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use coop_api::visible;
 use coop_llm::{Decision, Event, Exit, Gate, Limit, Outcome, Part, Tool, ToolUse, Usage};
 use serde_json::{Value, json};
 
@@ -106,7 +107,7 @@ impl Teller {
             }
             Event::ToolEnd { name, result, .. } => {
                 let call = self.lock().calls.remove(&result.tool_use_id);
-                let about = call.map_or_else(|| json!({ "title": show::clean(name) }), |call| self.described(&call));
+                let about = call.map_or_else(|| json!({ "title": visible(name) }), |call| self.described(&call));
                 let status = if result.is_error { "failed" } else { "completed" };
                 let told = json!({
                     "sessionUpdate": "tool_call_update", "toolCallId": result.tool_use_id, "status": status,
@@ -224,7 +225,7 @@ impl Gate for Asker {
             return Decision::Allow;
         }
         let option = |id: &str, name: &str, kind: &str| json!({ "optionId": id, "name": name, "kind": kind });
-        let always = format!("Always allow {} until this agent ends", show::clean(&call.name));
+        let always = format!("Always allow {} until this agent ends", visible(&call.name));
         let params = json!({
             "sessionId": self.teller.session,
             "toolCall": merged(json!({ "status": "pending" }), self.teller.described(call)),

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::lab::{Lab, is};
 use super::launch::{Launch, by_each_launcher};
+use crate::tool::COOP;
 
 by_each_launcher! {
     an_agent_that_ends_by_itself_is_followed_by_what_on_dead_says,
@@ -110,7 +111,7 @@ fn rules_and_actions_answer_asks_and_limits_call_a_person(launch: Launch) {
             "[agents.ruled]\nSIM\nprompt = \"[[bash:touch made]] [[text:ok]]\"\n\
              [agents.denied]\nSIM\nprompt = \"[[bash:touch never]] [[text:ok]]\"\non_prompt = {{ permission = \"deny\" }}\n\
              [agents.bounded]\nSIM\nprompt = \"[[text:begin]]\"\nlimits = {{ turns = 2 }}\non_idle = {on_idle}\n\
-             [[policy]]\nagent = \"ruled\"\ntool = \"Bash\"\ncommand = \"touch made\"\ndecide = \"allow\"\nwhy = \"ours\"\n"
+             [[policy]]\nagent = \"ruled\"\ntool = \"shell\"\ncommand = \"touch made\"\ndecide = \"allow\"\nwhy = \"ours\"\n"
         ),
     );
     for id in ["ruled", "denied", "bounded"] {
@@ -138,4 +139,55 @@ fn rules_and_actions_answer_asks_and_limits_call_a_person(launch: Launch) {
     assert_eq!((&shown["needs"], &shown["turn"]), (&json!("it has had 2 turns, of 2 at most"), &json!(2)), "{shown}");
     lab.ok(&["kill", "bounded"]);
     lab.nothing_is_left("bounded");
+}
+
+/// Each kind has a name of its own for its shell, and Codex asks for `/bin/bash -lc '…'`. What is denied is denied however it
+/// is started.
+#[test]
+fn rules_on_shell_answer_agents_of_several_kinds() {
+    let home = tempfile::Builder::new().prefix("coop-h-").tempdir().expect("a folder");
+    let other = |kind: &str, options: &str, bash: &str| {
+        let names = ["HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "CODEX_HOME"];
+        let env = names.map(|name| format!("{name} = {:?}", home.path())).join(", ");
+        format!(
+            "[agents.{kind}]\ndriver = \"{kind}\"\nisolate = true\ncommand = [{COOP:?}, \"sim\", \"{kind}\"{options}]\n\
+             env = {{ {env} }}\nprompt = '{bash} [[text:ok]]'\n"
+        )
+    };
+    let run = |command: &str| format!("[[tool exec_command {{\"cmd\":\"{command}\"}}]]");
+    let agents = [
+        "[agents.claude]\nSIM\nprompt = \"[[bash:touch made-claude]] [[bash:env rm -f kept]] [[text:ok]]\"\n"
+            .to_owned(),
+        other("codex", ", \"-a\", \"untrusted\"", &(run("touch made-codex") + " " + &run("env rm -f kept"))),
+        other("opencode", "", "[[bash:touch made-opencode]] [[bash:env rm -f kept]]"),
+    ];
+    let rules = "[[policy]]\ntool = \"shell\"\ncommand = \"touch made-*\"\ndecide = \"allow\"\n\
+                 [[policy]]\ntool = \"shell\"\ncommand = \"rm *\"\ndecide = \"deny\"\nwhy = \"it is kept\"\n\
+                 [[policy]]\nagent = \"codex\"\ntool = \"Bash\"\ndecide = \"deny\"\n";
+    let lab = Lab::new(&(agents.concat() + rules));
+    let kept = lab.home.path().join("kept");
+    std::fs::write(&kept, "").expect("written");
+    for kind in ["claude", "codex", "opencode"] {
+        let (code, id, warned) = lab.run(&["spawn", kind]);
+        assert_eq!((code, id.trim()), (0, kind), "{warned}");
+        let expected = match kind {
+            "codex" => "codex has no tool \"Bash\": that is claude's name, and \"shell\" holds for every agent kind",
+            "opencode" => "opencode does not ask before it uses its tools (no setting permission in its definition)",
+            _ => "",
+        };
+        assert!(warned.contains(expected) && warned.is_empty() == expected.is_empty(), "{kind}: {warned}");
+        lab.until(0, "its end", |entry| entry["agent"] == kind && is(entry, "gone"));
+        assert!(lab.workspace(kind).join(format!("made-{kind}")).exists(), "{kind}: what was allowed was done");
+        assert!(kept.exists(), "{kind}: what was denied was not");
+        let shown = show(&lab, kind)["warnings"][0].as_str().unwrap_or_default().to_owned();
+        assert!(shown.contains(expected), "{kind}: {shown}");
+    }
+    let (_, audit) = lab.ask("GET", "/api/v1/audit", "");
+    let decided = audit["decisions"].as_array().expect("a list");
+    for kind in ["claude", "codex", "opencode"] {
+        let its = decided.iter().filter(|decision| decision["agent"] == kind && decision["by"]["by"] == "rule");
+        let mut accepted: Vec<_> = its.map(|decision| decision["accept"] == true).collect();
+        accepted.sort_unstable();
+        assert_eq!(accepted, [false, true], "{audit:#}");
+    }
 }

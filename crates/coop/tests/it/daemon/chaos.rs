@@ -77,7 +77,7 @@ pub(super) fn withstand(mut lab: Lab, kills: u64) {
             send_on(&lab, name, round);
         }
         match chance.below(3) {
-            0 => drop(lab.run(&["respond", ASKER, "yes"])),
+            0 => drop(lab.respond(ASKER, "yes")),
             1 => drop(lab.run(&["respond", ASKER, "no"])),
             _ => {}
         }

@@ -143,7 +143,7 @@ fn a_full_disk_ends_the_daemon_with_a_clear_message_and_nothing_is_lost() {
     let home = tempfile::Builder::new().prefix("coop-f-").tempdir().expect("a folder");
     let script = r#"
 set -eu
-mkdir disk && mount -t tmpfs -o size=2m tmpfs disk
+mkdir disk && mount -t tmpfs -o size=2m,mode=700 tmpfs disk
 export HOME=$PWD XDG_RUNTIME_DIR=$PWD XDG_STATE_HOME=$PWD COOP_STATE=$PWD/disk
 mkfifo lines
 trap '"$COOP_BIN" down --kill >/dev/null 2>&1 || true' EXIT

@@ -138,7 +138,10 @@ fn what_the_commands_print(launch: Launch) {
     insta::assert_snapshot!(lab.ok(&["asks"]), @r"
     AGENT  ASK    KIND        TOOL  ABOUT
     asker  ask-1  permission  Bash  touch made
+        │ command: touch made
+        │ description: run a command
         1: Yes   2: Yes, and don't ask again   3: No
+        coop respond asker yes --ask ask-1
     ");
     insta::assert_snapshot!(json(&lab, &["asks"]), @r#"
     {
@@ -184,7 +187,7 @@ fn what_the_commands_print(launch: Launch) {
       "is": "so"
     }
     "#);
-    insta::assert_snapshot!(json(&lab, &["respond", "asker", "yes"]), @r#"
+    insta::assert_snapshot!(json(&lab, &["respond", "asker", "yes", "--ask", "ask-1"]), @r#"
     {
       "ask": "ask-1",
       "confirmed_by": "…",

@@ -77,13 +77,15 @@ impl Lab {
         self.up_with(&[]);
     }
 
-    pub(crate) fn up_with(&mut self, options: &[&str]) {
+    /// Returns what it says about where it listens.
+    pub(crate) fn up_with(&mut self, options: &[&str]) -> Vec<String> {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.home.path().join("log")).expect("a log");
         let store = self.store.iter().flat_map(|store| ["--store", store]);
         let args: Vec<_> = ["up"].into_iter().chain(options.iter().copied()).chain(store).collect();
         let mut following = Following::start(self.command(&args).env_remove("COOP_STORE").stderr(log));
-        following.until("ready");
+        let lines = following.until("ready");
         self.daemon = following.child.take();
+        lines
     }
 
     pub(crate) fn log(&self) -> String {
@@ -110,6 +112,13 @@ impl Lab {
     pub(crate) fn json(&self, args: &[&str]) -> Value {
         let out = self.ok(&[args, &["--json"]].concat());
         serde_json::from_str(&out).unwrap_or_else(|_| panic!("{args:?} is not JSON: {out}"))
+    }
+
+    /// Answers the oldest open ask of an agent, by its id.
+    pub(crate) fn respond(&self, agent: &str, answer: &str) -> (i32, String, String) {
+        let open = self.json(&["asks", agent]);
+        let id = open["asks"][0]["ask"]["id"].as_str().unwrap_or("none").to_owned();
+        self.run(&["respond", agent, answer, "--ask", &id])
     }
 
     pub(crate) fn connect(&self) -> UnixStream {

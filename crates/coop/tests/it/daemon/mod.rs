@@ -11,9 +11,11 @@ pub(crate) mod lab;
 pub(crate) mod launch;
 mod past;
 mod postgres;
+mod secrets;
 mod sentences;
 mod shims;
 mod stops;
+mod unseen;
 
 use std::fs;
 
@@ -55,7 +57,7 @@ fn an_ask_outlives_the_daemon_and_is_answered_once_by_name(launch: Launch) {
     assert_eq!(lab.run(&["wait", "asker", "--for", "idle", "--timeout", "0.1"]).0, 4);
     let first = lab.upgraded("/api/v1/agents/asker/ws?subscribe=log&after=0");
     assert!(first.contains("\"kind\":\"lifecycle\""), "{first}");
-    lab.ok(&["respond", "ask", "yes"]);
+    lab.ok(&["respond", "ask", "yes", "--ask", "ask-1"]);
     let closed = lab.until(asked, "its end", |entry| is(entry, "ask_closed"));
     let (code, _, again) = lab.run(&["respond", "asker", "yes"]);
     assert_eq!(code, 1, "{again}");

@@ -31,7 +31,7 @@ fn a_message_that_waits_is_part_of_the_job_and_one_that_is_dropped_is_told_of(la
     lab.until(0, "an ask", |entry| is(entry, "prompt"));
     let queued = lab.ok(&["send", "job", "[[text:second]]", "--when", "idle"]);
     assert!(queued.ends_with(" waits until job is idle\n"), "{queued}");
-    lab.ok(&["respond", "job", "yes"]);
+    lab.ok(&["respond", "job", "yes", "--ask", "ask-1"]);
     let gone = lab.until(0, "its end", |entry| is(entry, "gone"));
     let shown = lab.json(&["show", "job"]);
     assert_eq!((&shown["outcome"]["outcome"], &shown["turn"]), (&"done".into(), &2.into()), "{shown}");
@@ -112,7 +112,7 @@ fn the_words_of_the_api_are_commands(launch: Launch) {
     );
     let wrong = said(&lab, &["respond", "asker", "perhaps"]);
     assert!(wrong.contains("say yes, no, the number of an option"), "{wrong}");
-    assert!(!said(&lab, &["respond", "asker", "--text", "why not"]).contains("accept"));
+    assert!(!said(&lab, &["respond", "asker", "--text", "why not", "--ask", "ask-1"]).contains("accept"));
     assert!(!lab.workspace("asker").join("made").exists());
     lab.ok(&["kill", "asker"]);
 }
@@ -123,13 +123,14 @@ fn a_form_with_two_questions_is_answered_on_the_command_line(launch: Launch) {
     let asked = lab.until(0, "an ask", |entry| is(entry, "prompt"));
     insta::assert_snapshot!(lab.ok(&["asks"]), @r"
     AGENT  ASK    KIND      TOOL             ABOUT
-    form   ask-1  question  AskUserQuestion  Which database should we use?
+    form   ask-1  question  AskUserQuestion  Which database should we use? … (+1 line)
         Which database should we use?   1: PostgreSQL   2: SQLite   3: MySQL
         Which language?   1: Rust   2: Go
+        coop respond form NUMBER --ask ask-1
     ");
-    let half = said(&lab, &["respond", "form", "--answer", "2"]);
+    let half = said(&lab, &["respond", "form", "--answer", "2", "--ask", "ask-1"]);
     assert!(half.contains("2 question(s)") && half.contains("say --answer once for each"), "{half}");
-    lab.ok(&["respond", "form", "--answer", "2", "--answer", "none of them"]);
+    lab.ok(&["respond", "form", "--answer", "2", "--answer", "none of them", "--ask", "ask-1"]);
     lab.until(asked, "idleness", |entry| is(entry, "idle") && entry["input"]["last_message"] == "thanks");
     let log = lab.ok(&["logs", "form"]);
     assert!(log.contains("SQLite") || log.contains("\"option\":2"), "{log}");

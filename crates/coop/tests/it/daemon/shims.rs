@@ -21,7 +21,8 @@ fn an_agent_behind_a_shim_is_one_of_the_fleet() {
     let state = || lab.ask("GET", "/api/v1/agents/foreign/agent", "").1;
     lab.wait_until("it is found", || state()["name"] == "prompt");
     assert_eq!(state()["agent"], "shim");
-    lab.ok(&["respond", "foreign", "3"]);
+    let (code, _, said) = lab.respond("foreign", "3");
+    assert_eq!(code, 0, "{said}");
     let closed = lab.until(asked, "its end", |entry| is(entry, "ask_closed"));
     let idle = lab.until(closed, "idleness", |entry| is(entry, "idle"));
     let (_, audit) = lab.ask("GET", "/api/v1/audit", "");

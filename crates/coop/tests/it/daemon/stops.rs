@@ -60,7 +60,7 @@ fn settings(lab: &Lab, which: &Which, model: Option<&Model>) -> String {
     let folders = ["HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"].map(|name| format!("{name} = {home:?}"));
     let own = prepared.get_envs().map(|(name, value)| format!("{} = {:?}", name.display(), value.unwrap_or_default()));
     let env: Vec<_> = folders.into_iter().chain(own).collect();
-    format!("driver = \"claude\"\nisolate = true\ncommand = {command}\nenv = {{ {} }}\n", env.join(", "))
+    format!("driver = \"claude\"\nisolate = true\ntrust = true\ncommand = {command}\nenv = {{ {} }}\n", env.join(", "))
 }
 
 /// Returns what came after the first turn, in order: how it ended, and what was done.
@@ -113,6 +113,12 @@ fn decide(launch: Launch, which: &Which) {
     fs::write(&file, ROWS.iter().zip(0..).map(agent).collect::<String>()).expect("written");
     for (row, number) in ROWS.iter().zip(0..) {
         let id = format!("a{number}");
+        if launch == Launch::Container && row.on_idle.contains("run =") {
+            // On the machine it would run what the agent in the container wrote.
+            let (code, _, said) = lab.run(&["spawn", &id]);
+            assert!(code == 1 && said.contains("outside of the container"), "{said}");
+            continue;
+        }
         lab.ok(&["spawn", &id]);
         let config = fs::read(lab.state().join("agents").join(&id).join("agent-config.json")).expect("it is there");
         let config: Value = serde_json::from_slice(&config).expect("JSON");

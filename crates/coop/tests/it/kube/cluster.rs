@@ -271,7 +271,7 @@ fn rights(lab: &Lab) {
         "agents.coop.dev/status [] [] [update]",
         "leases.coordination.k8s.io [] [] [create]",
         "leases.coordination.k8s.io [] [coop-operator] [get update]",
-        "networkpolicies.networking.k8s.io [] [] [list watch create]",
+        "networkpolicies.networking.k8s.io [] [] [list watch create patch]",
         "nodes [] [] [list watch]",
         "persistentvolumeclaims [] [] [list watch create]",
         "pods [] [] [list watch create delete]",

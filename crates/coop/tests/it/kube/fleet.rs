@@ -23,7 +23,8 @@ pub(crate) fn answers(kubeconfig: &Path, namespace: &str, asking: &str, all: &[S
     });
     assert_eq!(lab.run(&["wait", asking, "--for", "ask"]).0, 0, "{}", lab.log());
     let newest = lab.entries().iter().filter_map(|entry| entry["id"].as_u64()).max().unwrap_or(0);
-    lab.ok(&["respond", asking, "yes"]);
+    let (code, _, said) = lab.respond(asking, "yes");
+    assert_eq!(code, 0, "{said}");
     lab.until(newest, "the ask's end", |entry| entry["agent"] == asking && is(entry, "ask_closed"));
     let asks = lab.json(&["asks"]);
     let is_its = |ask: &Value| ask["agent"] == asking;

@@ -12,7 +12,7 @@ mod operator;
 use std::path::Path;
 use std::time::SystemTime;
 
-use coop_kube::{Agent, Images, NodeFate, Part, Seen, Step, plan};
+use coop_kube::{Agent, ExistingClaim, Images, NodeFate, Part, Seen, Step, plan};
 use serde_json::Value;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -33,6 +33,37 @@ fn the_manifests_name_one_image() {
     }
     for name in ["kustomization.yaml", "fleet/kustomization.yaml", "../overlays/second-namespace/kustomization.yaml"] {
         assert!(read(name).contains(&format!("newTag: {}\n", env!("CARGO_PKG_VERSION"))), "{name}");
+    }
+}
+
+/// The attack: any pod of the cluster asks the fleet or the operator, or has them ask the cloud for credentials.
+#[test]
+fn the_operator_and_the_fleet_have_a_policy_each() {
+    let folder = Path::new(ROOT).join("deploy/kubernetes");
+    for (file, list, name, callers) in [
+        ("network.yaml", "kustomization.yaml", "coop-operator", 0),
+        ("fleet/network.yaml", "fleet/kustomization.yaml", "coop-fleet", 1),
+    ] {
+        let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("it is there");
+        assert!(read(list).contains("  - network.yaml\n"), "{list}");
+        let policy: Value = serde_saphyr::from_str(&read(file)).expect("YAML");
+        let spec = &policy["spec"];
+        assert_eq!(spec["podSelector"]["matchLabels"]["app.kubernetes.io/name"], name);
+        assert_eq!(spec["policyTypes"], serde_json::json!(["Ingress", "Egress"]));
+        assert_eq!(spec["ingress"].as_array().map(Vec::len), Some(callers), "{name}");
+        for rule in spec["egress"].as_array().expect("rules") {
+            let to = rule["to"].as_array().expect("a rule without `to` is for everything");
+            assert!(!to.is_empty() && rule["ports"].is_array(), "{name}: {rule}");
+            for block in to
+                .iter()
+                .map(|peer| &peer["ipBlock"])
+                .filter(|block| block["cidr"].as_str().is_some_and(|cidr| cidr.ends_with("/0")))
+            {
+                let except = block["except"].as_array().cloned().unwrap_or_default();
+                let denied = if block["cidr"] == "::/0" { "fd00:ec2::/32" } else { "169.254.0.0/16" };
+                assert!(except.contains(&denied.into()), "{name}: {block}");
+            }
+        }
     }
 }
 
@@ -60,6 +91,7 @@ fn the_examples_of_agents_make_sense() {
             secret: Part::Its,
             policy: Part::Its,
             claim: Part::Missing,
+            existing_claim: ExistingClaim::Unnamed,
             now: SystemTime::now(),
         };
         let plan = plan(&agent, &images, &seen);

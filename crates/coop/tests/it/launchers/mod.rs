@@ -59,6 +59,7 @@ fn config(home: &Path) -> AgentConfig {
         runtime: None,
         settings: None,
         isolate: true,
+        trust: false,
         stop: StopMode::Allow,
         ask_user: false,
         start: Start::default(),
@@ -215,6 +216,7 @@ fn a_container_has_its_limits_and_cannot_reach_the_socket_that_steers_it() {
         assert_eq!(host["Binds"], binds);
         assert_eq!((&host["Memory"], &host["NanoCpus"]), (&json!(1_u64 << 30), &json!(500_000_000)));
         assert_eq!((&host["CapDrop"], &host["SecurityOpt"]), (&json!(["ALL"]), &json!(["no-new-privileges"])));
+        assert_eq!((&host["PidsLimit"], &host["ReadonlyRootfs"]), (&json!(4096), &json!(true)));
         assert_eq!(host["PortBindings"]["9200/tcp"][0]["HostIp"], "127.0.0.1");
         assert!(folder.join("coop.sock").exists() && !folder.join("inside/coop.sock").exists());
         assert!(fs::read_to_string(folder.join("inside/terminal.cast")).expect("a recording").contains("\"version\""));

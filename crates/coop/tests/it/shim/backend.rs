@@ -64,7 +64,7 @@ fn what_an_agent_writes_reaches_the_backend() {
         let (port, asked) = backend();
         let shim = world.start_with(&[], |command| command.env("AGENT_BOOTSTRAP", bootstrap(port, 3600)));
         let mut events = shim.follow();
-        let mut task = brief("x [[write:notes.md|hello]] [[bash:env > env.txt]]");
+        let mut task = brief("x [[write:notes.md|hello]] [[bash:cat /proc/self/environ > env.txt]]");
         task["controlMode"] = json!("ecosystem");
         shim.done("/spawn", &task);
         let artifact = events.of("artifact");

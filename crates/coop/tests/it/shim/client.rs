@@ -62,6 +62,7 @@ impl Lab {
             runtime: None,
             settings: None,
             isolate: false,
+            trust: false,
             stop: StopMode::Allow,
             ask_user: false,
             start: Start::default(),

@@ -158,7 +158,7 @@ impl World {
         };
         // The real Gemini and Codex find their model by the user's configuration.
         let isolate: &[&str] = match self.agent {
-            Agent::Claude | Agent::OpenCode => &["--isolate"],
+            Agent::Claude | Agent::OpenCode => &["--isolate", "--trust"],
             Agent::Codex | Agent::Gemini | Agent::Acp | Agent::Api => &[],
         };
         let args = [&["--agent", self.agent.name()][..], isolate, options, &["--"], &program, more].concat();
