@@ -16,6 +16,8 @@ use crate::workspaces::Lab;
 
 const FIRST: &str = "the very first prompt [[text:First answer.]]";
 const SECOND: &str = "more [[text:Second answer.]]";
+/// What the shell prints before the exit code of the wrapper.
+const EXIT_CODE: &str = "exit code: ";
 
 /// A workspace in which an agent of coop's has had a turn, with the real program behind it.
 struct Place {
@@ -63,9 +65,11 @@ impl Place {
         Some(Self { lab, model, repository, path, env, conversation })
     }
 
-    /// Runs the wrapper on a terminal, as a person would: within no agent of coop's.
+    /// Runs the wrapper in a shell on a terminal, as a person would: within no agent of coop's. The shell prints the exit code,
+    /// because tmux 3.3 can miss the end of a program while a test polls it: `#{pane_dead_status}` then stays empty.
     fn wrap(&self, words: &[&str]) -> Terminal {
-        let mut args = vec!["env", "-i"];
+        let script = format!("\"$@\"; echo \"{EXIT_CODE}$?.\"");
+        let mut args = vec!["sh", "-c", &script, "sh", "env", "-i"];
         args.extend(self.env.iter().map(String::as_str));
         args.extend([COOP, "wrap"]);
         args.extend(words);
@@ -92,6 +96,7 @@ fn until(terminal: &Terminal, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + tool::LIMIT;
     while !is_so() {
         assert!(Instant::now() < deadline, "it never was; the screen shows:\n{}", terminal.screen());
+        tool::pause();
     }
 }
 
@@ -106,11 +111,11 @@ fn press(terminal: &Terminal, key: &str) {
     terminal.tmux(&["send-keys", key]);
 }
 
-/// Waits for the end of what runs on a terminal, and returns its exit code.
+/// Waits for the end of the wrapper, and returns its exit code.
 fn exit_code(terminal: &Terminal) -> String {
-    let status = || terminal.tmux(&["display-message", "-p", "#{pane_dead_status}#{pane_dead_signal}"]);
-    until(terminal, || !status().trim().is_empty());
-    status().trim().to_owned()
+    let code = |screen: &str| Some(screen.rsplit_once(EXIT_CODE)?.1.split_once('.')?.0.to_owned());
+    until(terminal, || code(&terminal.screen()).is_some());
+    code(&terminal.screen()).expect("it was there")
 }
 
 #[test]
