@@ -62,8 +62,9 @@ impl Session {
         self.hook_token = prepared.hook_token;
         let (grace, stop) = (driven.idle_grace, driven.stop.clone());
         let mut agent = Agent::new(prepared.driver, prepared.runtime, grace, stop, transcript, &now);
-        if let Some(before) = &self.agent {
-            agent.count_on(before);
+        match &self.agent {
+            Some(before) => agent.count_on(before),
+            None => agent.number_asks_after(driven.asks_before),
         }
         self.agent = Some(agent);
         self.link = Linked::start(prepared.link);

@@ -54,6 +54,8 @@ pub struct AgentOptions {
     pub stop: StopConfig,
     /// What it is told when it begins.
     pub start: StartConfig,
+    /// How many asks were opened before; the first one here gets the next number.
+    pub asks_before: u64,
 }
 
 impl fmt::Debug for AgentOptions {

@@ -25,6 +25,8 @@ pub(crate) struct AgentConfig {
     pub(crate) tools: Option<PathBuf>,
     /// Where to write down how others come to its conversation.
     pub(crate) session: Option<PathBuf>,
+    /// How many asks the agent's earlier sidecars have opened.
+    pub(crate) asks_before: u64,
 }
 
 #[derive(Deserialize)]
@@ -37,6 +39,8 @@ struct File {
     start: Start,
     tools: Option<PathBuf>,
     session: Option<PathBuf>,
+    #[serde(default)]
+    asks_before: u64,
 }
 
 #[derive(Default, Deserialize)]
@@ -111,6 +115,7 @@ impl AgentConfig {
                     has_run = true;
                     all.tools = file.tools;
                     all.session = file.session;
+                    all.asks_before = file.asks_before;
                     all.gate_is_optional = file.stop.if_possible;
                     (all.settings, all.stop, all.start) = (file.settings, file.stop.into(), file.start.into());
                 }

@@ -36,6 +36,8 @@ export function deciderInWords(by: Decision['by']): string {
       return `the gate “${by.run}”`;
     case 'person':
       return by.name;
+    case 'sidecar':
+      return 'a client of the sidecar itself';
   }
 }
 
@@ -54,7 +56,7 @@ export function answered(closed: Closed[], decisions: Decision[], most: number):
     known.delete(about(agent, ask.id));
     const by = decision ? deciderInWords(decision.by) : (outcome.by ?? '');
     // What a person said with an answer is in its words already.
-    const why = decision && decision.by.by !== 'person' ? (decision.why ?? '') : '';
+    const why = decision && decision.by.by !== 'person' && decision.by.by !== 'sidecar' ? (decision.why ?? '') : '';
     return { agent, at, ask, what: outcome.what, text: outcome.text, by, why };
   });
   const before = [...known.values(), ...alone].map((decision): Omit<Answered, 'key'> => {

@@ -143,7 +143,7 @@ export interface Decision {
   agent: string;
   ask: string | null;
   accept: boolean | null;
-  by: { by: 'rule'; line: number } | { by: 'action' } | { by: 'gate'; run: string } | { by: 'person'; name: string };
+  by: { by: 'rule'; line: number } | { by: 'action' } | { by: 'gate'; run: string } | { by: 'person'; name: string } | { by: 'sidecar' };
   why: string | null;
   state: string;
 }

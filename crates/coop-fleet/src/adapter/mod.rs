@@ -59,6 +59,9 @@ pub struct AgentConfig {
     pub resume: Option<String>,
     /// How large the recording of its terminal may become, in bytes; without it none is made.
     pub record: Option<u64>,
+    /// How many asks its earlier sidecars have opened. The ids of new asks continue after them, so that an answer to an old ask
+    /// never settles a new one.
+    pub asks_before: u64,
 }
 
 /// How an agent that runs is found again.

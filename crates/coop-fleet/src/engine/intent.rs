@@ -113,4 +113,6 @@ pub enum By {
         /// Who.
         name: String,
     },
+    /// A client of the sidecar's own API, which does not say who it is.
+    Sidecar,
 }

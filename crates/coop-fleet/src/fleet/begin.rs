@@ -79,7 +79,8 @@ impl<A: AgentAdapter, O: Outside> Owner<A, O> {
     fn config(&self, agent: &AgentId, resume: Option<String>) -> Result<Option<Job>, StoreError> {
         let record = self.lanes.get(agent).map(|lane| &lane.agent);
         let defined = self.store.defined(agent)?;
-        let config = defined.zip(record).and_then(|(defined, record)| defined.config(record, resume));
+        let asks_before = self.store.count_asks(agent)?;
+        let config = defined.zip(record).and_then(|(defined, record)| defined.config(record, resume, asks_before));
         Ok(config.map(|config| Job::Spawn(Box::new(config))))
     }
 

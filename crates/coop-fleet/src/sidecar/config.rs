@@ -56,6 +56,9 @@ fn content(config: &AgentConfig, settings: Option<Value>) -> Value {
     if config.ask_user {
         content["stop"]["escalate"] = true.into();
     }
+    if config.asks_before > 0 {
+        content["asks_before"] = config.asks_before.into();
+    }
     if let Some(settings) = settings {
         content["settings"] = settings;
     }
@@ -91,6 +94,7 @@ mod tests {
             start: Start { always, resume, ..Start::default() },
             resume: None,
             record: None,
+            asks_before: 0,
         }
     }
 
@@ -108,6 +112,8 @@ mod tests {
             "session": folder.path().join(SESSION)
         });
         assert_eq!(read(), expected);
+        let resumed = AgentConfig { asks_before: 7, ..config(folder.path()) };
+        assert_eq!(content(&resumed, None)["asks_before"], 7);
     }
 
     /// What a checkout says would count as the user's own settings, and a link there would bring in any file of the host.

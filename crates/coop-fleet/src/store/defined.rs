@@ -47,7 +47,7 @@ impl Defined {
     }
 
     /// Returns how a process of this agent is started now, to go on with a conversation or not.
-    pub(crate) fn config(&self, agent: &Agent, resume: Option<String>) -> Option<AgentConfig> {
+    pub(crate) fn config(&self, agent: &Agent, resume: Option<String>, asks_before: u64) -> Option<AgentConfig> {
         let (stop, ask_user) = agent.stop(&self.rules()?);
         let definition = Definition::parse(&self.text).ok()?.agents.remove(&self.name)?;
         Some(AgentConfig {
@@ -65,6 +65,7 @@ impl Defined {
             start: definition.start,
             resume,
             record: definition.record,
+            asks_before,
         })
     }
 }

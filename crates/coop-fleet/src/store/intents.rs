@@ -1,9 +1,11 @@
 //! What is to be done, once.
 
-use coop_api::{AgentId, Answer, Ask, AskId, Shown};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use coop_api::{AgentId, Answer, Ask, AskChange, AskId, Event, EventBody, Shown};
 use serde::Serialize;
 
-use super::db::{Db, Row, Trouble, Value, parse};
+use super::db::{Db, Row, Trouble, parse};
 use super::record::record;
 use super::{Store, StoreError};
 use crate::Fact;
@@ -97,24 +99,66 @@ impl Store {
         self.read(|db| db.rows(sql, &[])?.iter_mut().map(ask).collect())
     }
 
-    /// Returns the answers that were decided, by rules, by gates and by people, in the order of what led to them; all, or
-    /// so many at most, the last ones.
+    /// Returns the number of asks that an agent has opened, in all of its runs.
+    pub fn count_asks(&self, agent: &AgentId) -> Result<u64, StoreError> {
+        self.read(|db| {
+            let found = db.row("SELECT count(*) FROM asks WHERE agent = ?1", &[(&agent.0).into()])?;
+            found.map_or(Ok(0), |mut row| Ok(row.number(0)?.unsigned_abs()))
+        })
+    }
+
+    /// Returns the answers that were decided, by rules, by gates, by people and at a sidecar's own API, in the order of what led
+    /// to them; all, or so many at most, the last ones.
     pub fn audit(&self, most: Option<u32>) -> Result<Vec<Decided>, StoreError> {
         // The patterns only spare reading the rest; what they find is looked at.
         let sql = "SELECT cause, changed, agent, state, intent AS body, 1 FROM intents \
                    WHERE intent LIKE '%\"effect\":\"answer\"%' \
                    UNION ALL SELECT id, at, agent, 'done', input, 0 FROM events WHERE input LIKE '{\"what\":\"decided\"%' \
-                   ORDER BY 1 DESC LIMIT ?1";
-        let most = Value::from(most.map_or(i64::MAX, i64::from));
-        let found: Vec<_> = self.read(|db| db.rows(sql, &[most])?.iter_mut().map(decided).collect::<Result<_, _>>())?;
-        Ok(found.into_iter().rev().flatten().collect())
+                   UNION ALL SELECT id, at, agent, 'done', event, 2 FROM events WHERE event LIKE '%\"what\":\"answered\"%' \
+                   ORDER BY 1";
+        let found: Vec<_> = self.read(|db| db.rows(sql, &[])?.iter_mut().map(decided).collect::<Result<_, _>>())?;
+        let mut found = without_reports(found.into_iter().flatten().collect());
+        let last = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
+        Ok(found.split_off(found.len().saturating_sub(last)))
     }
 }
 
+/// Takes out what sidecars report of answers that the daemon itself passed on: each such decision has one report. The reports
+/// that are left are of answers given at the sidecar's own API.
+fn without_reports(mut all: Vec<Decided>) -> Vec<Decided> {
+    let mut reports = BTreeMap::<_, VecDeque<usize>>::new();
+    for (at, report) in all.iter().enumerate().filter(|(_, one)| one.by == By::Sidecar) {
+        reports.entry((&report.agent, report.ask.as_ref())).or_default().push_back(at);
+    }
+    let passed_on = |one: &&Decided| one.by != By::Sidecar && matches!(&*one.state, "claimed" | "done" | "unsure");
+    // Those with an id first: one without may be about any ask of its agent.
+    let (named, unnamed): (Vec<_>, Vec<_>) = all.iter().filter(passed_on).partition(|one| one.ask.is_some());
+    let mut known = BTreeSet::new();
+    for Decided { agent, ask, .. } in named {
+        known.extend(reports.get_mut(&(agent, ask.as_ref())).and_then(VecDeque::pop_front));
+    }
+    for decision in unnamed {
+        let of_agent = reports.iter_mut().filter(|((agent, _), _)| *agent == &decision.agent);
+        known.extend(of_agent.filter_map(|(_, reports)| reports.pop_front()).next());
+    }
+    let mut at = 0..;
+    all.retain(|_| at.next().is_none_or(|at| !known.contains(&at)));
+    all
+}
+
+/// Reads a row of what `kind` says: 0 an input of a person's answer, 1 an intent, 2 a sidecar's report of an answer.
 fn decided(row: &mut Row) -> Result<Option<Decided>, Trouble> {
     let at = Timestamp(row.number(1)?.unsigned_abs());
-    let (agent, state, body) = (AgentId(row.text(2)?), row.text(3)?, row.text(4)?);
-    if row.number(5)? == 1 {
+    let (agent, state, body, kind) = (AgentId(row.text(2)?), row.text(3)?, row.text(4)?, row.number(5)?);
+    if kind == 2 {
+        let EventBody::Ask(AskChange::Answered { ask, answer, .. }) = parse::<Event>(&body)?.body else {
+            return Ok(None);
+        };
+        let accept = parse::<Answer>(&answer).ok().and_then(|answer| answer.accept);
+        let (ask, why) = (Some(ask), Some(answer));
+        return Ok(Some(Decided { at, agent, ask, accept, by: By::Sidecar, why, shown: None, state }));
+    }
+    if kind == 1 {
         return Ok(match parse::<Intent>(&body)?.effect {
             Effect::Answer { ask, allow, by, why, .. } => {
                 Some(Decided { at, agent, ask: Some(ask), accept: Some(allow), by, why: Some(why), shown: None, state })

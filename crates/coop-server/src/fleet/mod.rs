@@ -20,6 +20,7 @@ mod routes;
 pub mod types;
 mod ws;
 
+pub(crate) use self::pass::{NAMED_ASKS, check_names_ask};
 pub(crate) use self::routes::by;
 use std::future::Future;
 use std::path::PathBuf;

@@ -21,6 +21,8 @@ use crate::error::Failure;
 
 /// In the answer to what a person told an agent: `false` if that it was they is not written down.
 const NOTED: &str = "noted";
+/// Tells a sidecar that a WebSocket comes by the daemon, where answers have to name their ask.
+pub(crate) const NAMED_ASKS: &str = "x-coop-named-asks";
 
 pub(super) async fn on<F: Fleet>(
     State(hub): Shared<F>,
@@ -44,6 +46,7 @@ async fn pass<F: Fleet>(hub: &Arc<Hub<F>>, id: AgentId, rest: &str, mut request:
     parts.headers.remove(header::AUTHORIZATION);
     parts.headers.remove(header::ORIGIN);
     parts.headers.remove(header::COOKIE);
+    parts.headers.insert(NAMED_ASKS, HeaderValue::from_static("1"));
     let body = Limited::new(body, MAX_BODY).collect().await;
     let mut body = body.map_err(|error| Error::bad_request(format!("cannot read the body: {error}")))?.to_bytes();
     let told = Told::of(&parts.method, rest, &body);
@@ -109,7 +112,7 @@ async fn pass<F: Fleet>(hub: &Arc<Hub<F>>, id: AgentId, rest: &str, mut request:
 }
 
 /// A person answers one ask of many, seen in a list. Without its id, another that the agent opened meanwhile would be answered.
-fn check_names_ask(answer: &Answer) -> Result<(), Error> {
+pub(crate) fn check_names_ask(answer: &Answer) -> Result<(), Error> {
     if answer.ask.is_some() || answer.is_denial() {
         return Ok(());
     }

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::app::{App, Config};
 use crate::body::{MAX_BODY, Params};
 use crate::error::{Failure, mapping};
+use crate::fleet::{NAMED_ASKS, check_names_ask};
 use crate::follow::Follower;
 use crate::guard::has_token;
 use crate::meter::Meter;
@@ -59,13 +60,14 @@ pub(crate) async fn upgrade<A: Agents>(
 ) -> Result<Response, Failure> {
     let upgrade = upgrade.map_err(|error| Error::bad_request(format!("this is a WebSocket: {}", error.body_text())))?;
     let pass = Pass::of(&uri, &headers, &app.config, &peer).await;
+    let names_asks = headers.contains_key(NAMED_ASKS);
     let meter = place.as_ref().map(|Extension(place)| Arc::clone(&place.meter));
     if let (Pass::Awaited, Some(meter)) = (&pass, &meter) {
         meter.allow(BEFORE_AUTH);
     }
     let upgrade = upgrade.max_message_size(MAX_BODY).max_frame_size(MAX_BODY).read_buffer_size(READ_BUFFER);
     Ok(upgrade.on_upgrade(move |socket| async move {
-        serve(app, socket, subscription, pass, meter, &peer).await;
+        serve(app, socket, subscription, pass, meter, &peer, names_asks).await;
         drop(place);
     }))
 }
@@ -106,6 +108,7 @@ async fn serve<A: Agents>(
     pass: Pass,
     meter: Option<Arc<Meter>>,
     peer: &Peer,
+    names_asks: bool,
 ) {
     let verdict = tokio::select! {
         verdict = pass.redeem(&app.config, &mut socket) => verdict,
@@ -113,7 +116,7 @@ async fn serve<A: Agents>(
     };
     let follower = verdict.and_then(|has_token| {
         let follower = Follower::new(&app, subscription.wants()?, subscription.after)?;
-        Ok((follower, Sender { peer, has_token }))
+        Ok((follower, Sender { peer, has_token, names_asks }))
     });
     let (follower, sender) = match follower {
         Ok(admitted) => admitted,
@@ -158,9 +161,23 @@ pub(crate) async fn patiently(shutdown: &CancellationToken, work: impl Future) {
 pub(crate) struct Sender<'a> {
     peer: &'a Peer,
     has_token: bool,
+    /// Whether its answers have to name their ask.
+    names_asks: bool,
 }
 
 impl Sender<'_> {
+    /// Refuses a message that the client may not send.
+    async fn admit(&self, config: &Config, message: &ClientMessage) -> Result<(), Error> {
+        if message.only_looks() {
+            return Ok(());
+        }
+        self.check_may_steer(config).await?;
+        match message {
+            ClientMessage::Respond(answer) if self.names_asks => check_names_ask(answer),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) async fn check_may_steer(&self, config: &Config) -> Result<(), Error> {
         self.peer.check_may_steer(config, self.has_token).await
     }

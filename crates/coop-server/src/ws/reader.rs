@@ -57,7 +57,7 @@ pub(super) async fn run<A: Agents>(
                 Ok(message) => {
                     id = ClientMessage::id(&message);
                     needs_child = ClientMessage::needs_child(&message);
-                    match admit(&app, &message, sender).await {
+                    match sender.admit(&app.config, &message).await {
                         Ok(()) => handle(&app, message, writer).await,
                         Err(error) => Err(error),
                     }
@@ -105,11 +105,6 @@ async fn refuse(error: axum::Error, orders: &mpsc::Sender<Order>) {
         orders.closed().await;
     };
     let _ = tokio::time::timeout(Duration::from_secs(1), told).await;
-}
-
-/// Lets a message through that only looks, or whose sender may do more.
-async fn admit<A: Agents>(app: &App<A>, message: &ClientMessage, sender: &Sender<'_>) -> Result<(), Error> {
-    if message.only_looks() { Ok(()) } else { sender.check_may_steer(&app.config).await }
 }
 
 async fn handle<A: Agents>(app: &App<A>, message: ClientMessage, writer: WriterId) -> Result<Option<Order>, Error> {

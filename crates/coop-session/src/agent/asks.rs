@@ -39,7 +39,11 @@ struct OpenAsk {
 
 impl Asks {
     pub(super) fn count_on(&mut self, before: &Self) {
-        self.count = before.count;
+        self.number_after(before.count);
+    }
+
+    pub(super) fn number_after(&mut self, count: u64) {
+        self.count = count;
     }
 
     pub(super) fn is_open(&self, id: &AskId) -> bool {

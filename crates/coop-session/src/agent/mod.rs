@@ -150,6 +150,11 @@ impl Agent {
         self.nudges.count_on(&before.nudges);
     }
 
+    /// Numbers asks after those of an earlier sidecar.
+    pub(crate) fn number_asks_after(&mut self, count: u64) {
+        self.asks.number_after(count);
+    }
+
     pub(crate) fn state(&self) -> &AgentState {
         self.arbiter.state()
     }

@@ -163,6 +163,7 @@ pub(crate) fn agent(
         idle_grace: options.idle_grace,
         stop: config.stop,
         start: config.start,
+        asks_before: config.asks_before,
     };
     Ok(Some(Driven { agent, resumes }))
 }

@@ -6,7 +6,7 @@ mod server;
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 
-use coop_api::{Epoch, Event, EventBody, Lifecycle, Message, Offset, Role, Turn};
+use coop_api::{Answer, AskChange, AskId, Epoch, Event, EventBody, Lifecycle, Message, Offset, Role, Turn};
 use serde_json::json;
 
 use super::*;
@@ -119,6 +119,7 @@ on_both! {
     what_was_begun_when_we_were_killed_is_done_again_only_if_that_does_no_harm
     what_fails_calls_a_person_and_is_not_tried_again
     asks_are_open_until_they_are_closed_and_decisions_say_who_and_why
+    answers_at_the_sidecar_are_in_the_audit_once
     agents_that_are_over_are_forgotten_whole
     a_definition_that_makes_no_sense_is_refused_before_it_is_kept
     a_store_of_a_later_version_is_left_alone
@@ -278,8 +279,38 @@ fn asks_are_open_until_they_are_closed_and_decisions_say_who_and_why(lab: Lab) {
     assert_eq!(why.as_deref(), Some("on_prompt for permission says deny"));
     lab.feed(3, Input::AskClosed { ask: ask.id.clone() });
     assert_eq!(lab.store.open_asks().expect("read"), []);
+    assert_eq!(lab.store.count_asks(&agent()).expect("read"), 1);
     lab.store.rebuild().expect("made anew");
     assert_eq!(lab.store.open_asks().expect("read"), []);
+}
+
+/// Answers at a sidecar's own socket were in no audit.
+fn answers_at_the_sidecar_are_in_the_audit_once(lab: Lab) {
+    use crate::engine::By;
+    let mut lab = lab.spawned();
+    let answered = |seq: u64, ask: &str| {
+        let (ask, answer, via) = (AskId(ask.to_owned()), r#"{"accept":true}"#.to_owned(), "hook".to_owned());
+        let body = EventBody::Ask(AskChange::Answered { ask: ask.clone(), answer, via });
+        let (id, ts) = (String::new(), String::new());
+        let event = Event { seq: Seq(seq), id, ts, agent: agent(), run: Epoch(0), offset: Offset(0), body };
+        Fact { event: Some(Box::new(event)), ..fact(seq, Input::AskClosed { ask }) }
+    };
+    let decision = |ask: Option<&str>| {
+        let ask = ask.map(|ask| AskId(ask.to_owned()));
+        let answer = Box::new(Answer { ask, accept: Some(true), ..Answer::default() });
+        let input = Input::Decided { answer, by: "ann".to_owned() };
+        Fact { agent: agent(), told: None, input: Some(input), event: None }
+    };
+    let facts =
+        [answered(2, "ask-1"), decision(Some("ask-1")), answered(3, "ask-2"), decision(None), answered(4, "ask-3")];
+    lab.store.record(&facts, NOW).expect("recorded");
+    let audit = lab.store.audit(None).expect("read");
+    let ann = By::Person { name: "ann".to_owned() };
+    let told: Vec<_> =
+        audit.iter().map(|one| (one.ask.as_ref().map(|ask| ask.0.as_str()), &one.by, one.accept)).collect();
+    let expected = [(Some("ask-1"), &ann), (None, &ann), (Some("ask-3"), &By::Sidecar)];
+    assert_eq!(told, expected.map(|(ask, by)| (ask, by, Some(true))));
+    assert_eq!(lab.store.audit(Some(1)).expect("read"), audit[2..]);
 }
 
 fn agents_that_are_over_are_forgotten_whole(lab: Lab) {
