@@ -9,7 +9,7 @@ impl Lab {
     /// Starts another process of the agent, as somebody else does.
     async fn start_another(&self) {
         let record = self.fleet.look(|store| store.agent(&agent())).await.expect("read").expect("there");
-        let config = defined(WAITS).config(&record, None).expect("a definition");
+        let config = defined(WAITS).config(&record, None, 0).expect("a definition");
         let (facts, _) = mpsc::channel(64);
         self.adapter.spawn(config, facts).await.expect("it runs");
     }
