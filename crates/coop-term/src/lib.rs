@@ -13,7 +13,7 @@ mod width;
 
 pub use keys::{KeyError, encode_keys, encode_paste};
 pub use process::{Exit, Target, session_is_empty, signal_session};
-pub use pty::{Child, ChildEvent, Command, Output, SpawnError, Streams, Wants};
+pub use pty::{Access, Child, ChildEvent, Command, Output, SET_IN_SANDBOX, Sandbox, SpawnError, Streams, Wants};
 pub use ring::Ring;
 pub use screen::{FrameId, Screen};
 pub use width::char_width;

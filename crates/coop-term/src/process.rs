@@ -51,6 +51,39 @@ pub(crate) fn signal(leader: Pid, signal: Signal, target: Target) -> rustix::io:
     }
 }
 
+/// Signals what runs in the sandbox whose outermost process leads a session. Two processes of bubblewrap's are in that session
+/// too: one outside, one inside as the first. If a signal ends either, the kernel kills everything in the sandbox.
+pub(crate) fn signal_in_sandbox(leader: Pid, signal: Signal, target: Target) -> rustix::io::Result<()> {
+    /// The program: the first that bubblewrap starts inside.
+    const PROGRAM: i32 = 2;
+    if (signal, target) == (Signal::KILL, Target::Session) {
+        return kill_process(leader, signal);
+    }
+    let members = session_members(leader).into_iter().filter_map(|pid| Some((pid, number_inside(pid)?)));
+    for (pid, number) in members {
+        match target {
+            // It leads a group as soon as it has taken the terminal.
+            Target::Group if number == PROGRAM => {
+                return kill_process_group(pid, signal).or_else(|_| kill_process(pid, signal));
+            }
+            // It may have ended meanwhile.
+            Target::Session if number >= PROGRAM => kill_process(pid, signal).unwrap_or_default(),
+            Target::Group | Target::Session => {}
+        }
+    }
+    match target {
+        Target::Group => Err(rustix::io::Errno::SRCH),
+        Target::Session => Ok(()),
+    }
+}
+
+/// Returns the number that a process has in a PID namespace within ours.
+fn number_inside(pid: Pid) -> Option<i32> {
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    numbers.split_whitespace().nth(1)?.parse().ok()
+}
+
 /// Returns the processes whose session is `leader`'s, by reading `/proc`.
 fn session_members(leader: Pid) -> Vec<Pid> {
     let Ok(entries) = fs::read_dir("/proc") else { return vec![leader] };

@@ -1,9 +1,9 @@
 //! A program on a terminal of its own.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use coop_api::Size;
@@ -14,9 +14,70 @@ use tokio::io::unix::AsyncFd;
 
 use crate::process::{self, Exit, Target};
 
+/// What the names of variables begin with that a program in a sandbox is given under their own name. The agent may choose some of
+/// them, such as `LD_PRELOAD`, and the program that makes the sandbox must not heed those.
+pub const SET_IN_SANDBOX: &str = "COOP_SET_";
+
+/// What a program in a sandbox may do with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// The program does not see it.
+    None,
+    /// The program can read it.
+    Read,
+    /// The program can write to it.
+    Write,
+}
+
+/// A sandbox, as words to put before a command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sandbox {
+    /// Bubblewrap and its arguments.
+    pub bubblewrap: Vec<OsString>,
+    /// The words of coop's first process in the sandbox, which becomes the program on its terminal.
+    pub on_terminal: Vec<OsString>,
+    /// The same for a program without a terminal.
+    pub without_terminal: Vec<OsString>,
+    /// Paths with what programs in the sandbox may do there and below. The deepest that fits counts; what fits none is
+    /// read-only.
+    pub access: Vec<(PathBuf, Access)>,
+    /// The folder that is `/tmp` in the sandbox.
+    pub tmp: PathBuf,
+}
+
+/// Whether a program has a terminal of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Terminal {
+    /// A new one, whose foreground process it is.
+    Own,
+    /// None, and it cannot reach that of the process that starts it.
+    None,
+}
+
+impl Sandbox {
+    /// Returns the words to put before a command line.
+    fn words(&self, terminal: Terminal) -> Vec<&OsStr> {
+        let (more, first) = match terminal {
+            Terminal::Own => (None, &self.on_terminal),
+            Terminal::None => (Some(OsStr::new("--new-session")), &self.without_terminal),
+        };
+        let (program, words) = self.bubblewrap.split_first().map_or((None, &[][..]), |(one, rest)| (Some(one), rest));
+        let program = program.map(OsString::as_os_str).into_iter();
+        program.chain(more).chain(words.iter().chain(first).map(OsString::as_os_str)).collect()
+    }
+
+    /// Returns what programs in the sandbox may do with a file. The path has no links in it.
+    pub fn access_to(&self, path: &Path) -> Access {
+        let fits = self.access.iter().filter(|(above, _)| path.starts_with(above));
+        fits.max_by_key(|(above, _)| above.components().count()).map_or(Access::Read, |(_, access)| *access)
+    }
+}
+
 /// What to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Command {
+    /// The sandbox that the program runs in, if it runs in one.
+    pub sandbox: Option<Sandbox>,
     /// The program; looked up in `PATH` if it has no slash.
     pub program: OsString,
     /// Its arguments.
@@ -27,6 +88,50 @@ pub struct Command {
     pub cwd: Option<PathBuf>,
     /// What it reads and writes.
     pub streams: Streams,
+}
+
+impl Command {
+    /// Returns the process to start, without a terminal: the program, or the sandbox that runs it. Folder and streams are left out.
+    pub fn without_terminal(&self) -> std::process::Command {
+        let words = self.words(Terminal::None);
+        let (program, args) = split_program(&words);
+        let mut command = std::process::Command::new(program);
+        command.args(args);
+        for (name, value) in self.variables() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+    }
+
+    fn words(&self, terminal: Terminal) -> Vec<&OsStr> {
+        let sandbox = self.sandbox.iter().flat_map(|sandbox| sandbox.words(terminal));
+        let program = [&self.program].into_iter().chain(&self.args).map(OsString::as_os_str);
+        sandbox.chain(program).collect()
+    }
+
+    /// Returns the variables of the process to start: to set, or, without a value, to take away from what it inherits. The
+    /// program in a sandbox is given its own under other names, by coop's first process there.
+    fn variables(&self) -> Vec<(OsString, Option<&OsStr>)> {
+        let mut variables = Vec::new();
+        for (name, value) in &self.env {
+            if self.sandbox.is_some() {
+                let mut prefixed = OsString::from(SET_IN_SANDBOX);
+                prefixed.push(name);
+                variables.push((prefixed, value.as_deref()));
+            }
+            if self.sandbox.is_none() || value.is_none() {
+                variables.push((name.clone(), value.as_deref()));
+            }
+        }
+        variables
+    }
+}
+
+fn split_program<'a, 'b>(words: &'a [&'b OsStr]) -> (&'b OsStr, &'a [&'b OsStr]) {
+    words.split_first().map_or((OsStr::new(""), &[]), |(program, args)| (*program, args))
 }
 
 /// What a child reads and writes.
@@ -72,6 +177,8 @@ pub struct Child {
     exit: AsyncFd<OwnedFd>,
     pid: Pid,
     pipes: Option<Pipes>,
+    /// Whether it is the sandbox that the program runs in.
+    is_sandbox: bool,
 }
 
 #[derive(Debug)]
@@ -130,8 +237,10 @@ impl Child {
         pty.resize(size_of).map_err(terminal)?;
         set_utf8(&pts).map_err(|error| SpawnError::Terminal(error.into()))?;
 
-        let mut builder = pty_process::blocking::Command::new(&command.program).args(&command.args);
-        for (name, value) in &command.env {
+        let words = command.words(Terminal::Own);
+        let (program, args) = split_program(&words);
+        let mut builder = pty_process::blocking::Command::new(program).args(args);
+        for (name, value) in command.variables() {
             builder = match value {
                 Some(value) => builder.env(name, value),
                 None => builder.env_remove(name),
@@ -160,6 +269,7 @@ impl Child {
             master: watch(master, Interest::READABLE | Interest::WRITABLE).map_err(SpawnError::Terminal)?,
             exit: watch(pidfd, Interest::READABLE).map_err(SpawnError::Terminal)?,
             pid,
+            is_sandbox: command.sandbox.is_some(),
         })
     }
 
@@ -217,7 +327,12 @@ impl Child {
 
     /// Signals the child and those with it.
     pub fn signal(&self, signal: Signal, target: Target) -> io::Result<()> {
-        Ok(process::signal(self.pid, signal, target)?)
+        let sent = if self.is_sandbox {
+            process::signal_in_sandbox(self.pid, signal, target)
+        } else {
+            process::signal(self.pid, signal, target)
+        };
+        Ok(sent?)
     }
 
     /// Returns how the child ended, if it has, and frees its process id.
