@@ -19,7 +19,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use tempfile::TempDir;
 
@@ -233,9 +233,23 @@ impl Git {
     }
 }
 
+/// Returns where git is, as it was when coop first looked: a folder of `PATH` may be one that an agent writes to later.
+pub fn git_program() -> Option<PathBuf> {
+    static PROGRAM: LazyLock<Option<PathBuf>> = LazyLock::new(|| find_program("git"));
+    PROGRAM.clone()
+}
+
+/// Returns where a program is that coop runs outside of agents' folders.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let search = std::env::var_os("PATH")?;
+    // A relative folder would depend on where coop runs.
+    let mut folders = std::env::split_paths(&search).filter(|folder| folder.is_absolute());
+    folders.find_map(|folder| folder.join(name).canonicalize().ok().filter(|path| path.is_file()))
+}
+
 /// Returns git, with neither coop's variables nor those that lead it elsewhere.
 fn program() -> Command {
-    let mut command = Command::new("git");
+    let mut command = Command::new(git_program().unwrap_or_else(|| "git".into()));
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("COOP_") || ELSEWHERE.contains(&text.as_ref()) {

@@ -7,4 +7,4 @@ mod files;
 mod git;
 
 pub use files::{beneath, read_beneath, read_regular};
-pub use git::{Git, Location, Remotes};
+pub use git::{Git, Location, Remotes, find_program, git_program};
