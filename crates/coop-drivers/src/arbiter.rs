@@ -138,6 +138,11 @@ impl Arbiter {
                 return Verdict::Ignored("a stronger source says otherwise, or the same");
             }
         }
+        // A weaker source that only says "working" does not know of the tool that runs.
+        let is_tool_known = matches!(&self.state, AgentState::Working { tool: Some(_) });
+        if tool.is_none() && is_tool_known && evidence.source > self.evidence.source {
+            return Verdict::Agrees;
+        }
         self.enter(AgentState::Working { tool }, evidence)
     }
 
@@ -167,22 +172,20 @@ impl Arbiter {
             return Verdict::Ignored("the agent has exited");
         }
         self.asks.push((id, kind));
-        self.follow_asks(evidence)
+        self.follow_asks(None, evidence)
     }
 
-    /// Notes that something is no longer asked.
-    pub fn close_ask(&mut self, id: &AskId, evidence: Evidence) -> Verdict {
+    /// Removes an ask. `allowed` is the tool that runs because of the answer.
+    pub fn close_ask(&mut self, id: &AskId, allowed: Option<String>, evidence: Evidence) -> Verdict {
         self.asks.retain(|(open, _)| open != id);
-        self.follow_asks(evidence)
+        self.follow_asks(allowed, evidence)
     }
 
-    fn follow_asks(&mut self, evidence: Evidence) -> Verdict {
+    fn follow_asks(&mut self, allowed: Option<String>, evidence: Evidence) -> Verdict {
         match self.asks.first().cloned() {
             Some((ask, kind)) => self.enter(AgentState::Waiting { ask, kind }, evidence),
-            None if matches!(self.state, AgentState::Waiting { .. }) => {
-                self.enter(AgentState::Working { tool: None }, evidence)
-            }
-            None => Verdict::Agrees,
+            None if !matches!(self.state, AgentState::Waiting { .. }) => Verdict::Agrees,
+            None => self.enter(AgentState::Working { tool: allowed }, evidence),
         }
     }
 
@@ -318,10 +321,26 @@ mod tests {
         arbiter.open_ask(AskId("2".into()), AskKind::Question, evidence.clone());
         assert!(matches!(heard(&mut arbiter, EvidenceSource::Hook, WORK, now), Verdict::Ignored(_)));
         assert_eq!(arbiter.state().as_str(), "permission_prompt");
-        arbiter.close_ask(&AskId("1".into()), evidence.clone());
+        arbiter.close_ask(&AskId("1".into()), None, evidence.clone());
         assert_eq!(arbiter.state().as_str(), "ask_user");
-        arbiter.close_ask(&AskId("2".into()), evidence);
+        arbiter.close_ask(&AskId("2".into()), None, evidence);
         assert_eq!(arbiter.state().as_str(), "working");
+    }
+
+    #[test]
+    fn a_tool_that_was_allowed_is_named_until_a_source_as_good_says_otherwise() {
+        let now = now();
+        let mut arbiter = arbiter();
+        let evidence = Evidence { source: EvidenceSource::Hook, detail: "PermissionRequest".into() };
+        heard(&mut arbiter, EvidenceSource::Hook, WORK, now);
+        arbiter.open_ask(AskId("1".into()), AskKind::Permission, evidence.clone());
+        arbiter.close_ask(&AskId("1".into()), Some("Bash".into()), evidence);
+        let runs = AgentState::Working { tool: Some("Bash".into()) };
+        assert_eq!(*arbiter.state(), runs);
+        heard(&mut arbiter, EvidenceSource::SessionLog, WORK, now);
+        assert_eq!(*arbiter.state(), runs, "the status file says only that it works");
+        heard(&mut arbiter, EvidenceSource::Hook, WORK, now);
+        assert_eq!(*arbiter.state(), AgentState::Working { tool: None });
     }
 
     #[test]

@@ -29,6 +29,12 @@ pub struct Known {
     pub keys: &'static [&'static str],
     /// Files, each of which is a login.
     pub logins: &'static [Login],
+    /// Folders below the user's home that it writes to.
+    pub folders: &'static [&'static str],
+    /// Files below the user's home that it writes to.
+    pub files: &'static [&'static str],
+    /// The variable that names the folder for its conversations, if those are among coop's own files by default.
+    pub state_variable: Option<&'static str>,
     /// Whether the driver wants to know what the program says of its version, which costs the time to run it.
     pub asks_version: bool,
     /// What its screens look like.

@@ -6,7 +6,7 @@ use coop_api::{AskKind, OptionKind, Screen};
 use regex::Regex;
 use serde::Deserialize;
 
-pub(crate) use dialog::{Dialog, Hint, Row, told};
+pub(crate) use dialog::{Choosing, Dialog, Hint, Row, told};
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -66,6 +66,8 @@ struct DialogRule {
     hint: Option<Regex>,
     /// Whether it is drawn in a frame.
     framed: bool,
+    /// What stands before the option that Enter chooses, where options have no numbers.
+    mark: Option<char>,
 }
 
 #[derive(Deserialize)]
@@ -108,6 +110,7 @@ struct DialogMarks {
     option: Option<String>,
     hint: Option<String>,
     frame: bool,
+    mark: Option<char>,
 }
 
 #[derive(Deserialize)]
@@ -143,7 +146,7 @@ impl Rules {
             (TitleSays::Idle, file.title.idle),
             (TitleSays::Waiting, file.title.waiting),
         ];
-        let DialogMarks { option, hint, frame } = file.dialog;
+        let DialogMarks { option, hint, frame, mark } = file.dialog;
         if option.is_some() && hint.is_none() && !frame {
             return Err(RuleError::NoEnd);
         }
@@ -156,7 +159,7 @@ impl Rules {
             prompt: pattern(file.screen.prompt)?,
             working: pattern(file.screen.working)?,
             error: pattern(file.screen.error)?,
-            dialog: pattern(option)?.map(|option| DialogRule { option, hint, framed: frame }),
+            dialog: pattern(option)?.map(|option| DialogRule { option, hint, framed: frame, mark }),
             asks: file
                 .ask
                 .into_iter()

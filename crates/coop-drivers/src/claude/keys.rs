@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::input::AFTER_PASTE;
 use crate::driver::{Label, OnScreen, Refusal, Step};
 use crate::keys::{ENTER, ESCAPE, is_blank, numbered, of_kind, paste, shown, taken};
-use crate::rules::{Dialog, Row};
+use crate::rules::{Choosing, Dialog, Row};
 use crate::{AskDraft, Reach};
 
 /// How long a dialog may take from being drawn to taking keys.
@@ -37,8 +37,9 @@ const CLOSE: &str = "esc";
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Shown {
     pub(super) draft: AskDraft,
-    /// All numbered rows, from the top.
+    /// All rows with options, from the top.
     pub(super) rows: Vec<Row>,
+    pub(super) choosing: Choosing,
     /// Whether a no may have a reason.
     pub(super) amends: bool,
 }
@@ -108,6 +109,18 @@ pub(super) fn answer(ask: &Ask, answer: &Answer, shown_now: Option<Shown>) -> Re
     // What was drawn this moment takes no keys yet, and may be another in the next.
     let mut steps = vec![Step::Pause(DRAWN), shown(OnScreen::Asked(Box::new(ask.clone())))];
     steps.extend(match choose(ask, answer, &now)? {
+        Choice::One(option) if now.choosing == Choosing::Mark && option.id != CLOSE => {
+            let mut steps = go_to(number(option), &now.rows);
+            // Enter takes what is marked right then.
+            steps.push(shown(OnScreen::Marked { number: number(option), label: Label::Begins(option.label.clone()) }));
+            steps.push(Step::Type(ENTER));
+            steps
+        }
+        // These are known only from numbered dialogs.
+        _ if now.choosing == Choosing::Mark && ask.options.last().is_none_or(|option| option.id != CLOSE) => {
+            let why = "coop cannot give this dialog more than a choice; answer it in the terminal";
+            return Err(Refusal::Unsupported(why.into()));
+        }
         Choice::One(option) => vec![Step::Type(key(option))],
         Choice::Several(numbers) => several(&numbers, &now.rows),
         Choice::Field { option, opened, text } => {
@@ -211,8 +224,8 @@ fn fill(number: char, opened: &str, text: &str) -> Vec<Step> {
     ]
 }
 
-/// Returns the steps that go to a no, open its field and fill it.
-fn amend(number: char, text: &str, rows: &[Row]) -> Vec<Step> {
+/// Returns the steps that move the mark to an option.
+fn go_to(number: char, rows: &[Row]) -> Vec<Step> {
     let marked = rows.iter().rfind(|row| row.is_marked).map_or('1', |row| row.number);
     let mut steps = Vec::new();
     let mut go = |key: Bytes, to: char| {
@@ -220,6 +233,12 @@ fn amend(number: char, text: &str, rows: &[Row]) -> Vec<Step> {
     };
     (marked..=number).skip(1).for_each(|to| go(DOWN, to));
     (number..marked).rev().for_each(|to| go(UP, to));
+    steps
+}
+
+/// Returns the steps that go to a no, open its field and fill it.
+fn amend(number: char, text: &str, rows: &[Row]) -> Vec<Step> {
+    let mut steps = go_to(number, rows);
     steps.push(Step::Type(TAB));
     steps.extend(fill(number, AMENDED, text));
     steps

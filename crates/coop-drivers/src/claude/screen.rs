@@ -6,7 +6,7 @@ use super::keys::{self, Shown};
 use super::status::DIALOG_OPEN;
 use super::{Claude, input};
 use crate::driver::OnScreen;
-use crate::rules::{Hint, is_rule, rows, shows_rows, told};
+use crate::rules::{Choosing, Hint, is_rule, rows, shows_rows, told};
 use crate::{AskDraft, Meaning, Signal};
 
 /// How many lines of a dialog without options are told.
@@ -67,7 +67,9 @@ impl Claude {
             return None;
         }
         let draft = self.dialog(&rows)?;
-        Some(Shown { draft, rows: self.rules.numbered_rows(&rows), amends: keys::amends(&rows) })
+        let dialog = self.rules.dialog(&rows, Hint::Needed);
+        let choosing = dialog.map_or(Choosing::Number, |dialog| dialog.choosing);
+        Some(Shown { draft, rows: self.rules.option_rows(&rows), choosing, amends: keys::amends(&rows) })
     }
 
     fn dialog(&self, rows: &[String]) -> Option<AskDraft> {
@@ -94,19 +96,19 @@ impl Claude {
     }
 
     pub(super) fn is_on_screen(&self, what: &OnScreen, screen: &Screen) -> bool {
-        let numbered = || self.rules.numbered_rows(&rows(screen));
+        let options = || self.rules.option_rows(&rows(screen));
         match what {
             OnScreen::InputEmpty => input::input(screen).is_some_and(|typed| typed.is_empty()),
             OnScreen::InputFilled => input::input(screen).is_some_and(|typed| !typed.is_empty()),
             OnScreen::InputHolds(text) => input::input(screen).is_some_and(|typed| input::holds(&typed, text)),
             OnScreen::Asked(ask) => self.shown(screen).is_some_and(|now| keys::is_asked(ask, &now.draft)),
             OnScreen::Marked { number, label } => {
-                let rows = numbered();
+                let rows = options();
                 let marked = rows.iter().rfind(|row| row.is_marked);
                 marked.is_some_and(|row| row.number == *number && keys::is_called(&row.label, label))
             }
             OnScreen::Ticked { number, ticked } => {
-                let rows = numbered();
+                let rows = options();
                 rows.iter().rfind(|row| row.number == *number).is_some_and(|row| row.ticked == Some(*ticked))
             }
             OnScreen::Rows { rows, below } => shows_rows(screen, rows, below),

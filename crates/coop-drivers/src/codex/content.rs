@@ -6,21 +6,33 @@ use serde_json::{Value, json};
 use super::Codex;
 use crate::{Meaning, artifact_kind};
 
+/// Which turn an item belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ItemTurn {
+    Current,
+    /// A turn that is over. A command may outlive its turn; what it tells then never changes the state.
+    Earlier,
+}
+
 impl Codex {
-    pub(super) fn item_began(&mut self, item: &Value) -> Vec<Meaning> {
+    pub(super) fn item_began(&mut self, item: &Value, turn: ItemTurn) -> Vec<Meaning> {
         let Some(id) = item["id"].as_str() else { return Vec::new() };
         if !self.begun.insert(id) {
             return Vec::new();
         }
+        let is_current = turn == ItemTurn::Current;
         if kind(item) == "user_message" {
             let text = text_of(&item["content"]);
-            let began = self.announce(Some(text.clone()));
+            let began = is_current.then(|| self.announce(Some(text.clone()))).flatten();
             return began.into_iter().chain([said(Role::User, text, id)]).collect();
         }
         if kind(item) == "file_change" {
             self.file_change = Some((id.to_owned(), item["changes"].clone()));
         }
-        let began = self.announce(None);
+        let began = is_current.then(|| self.announce(None)).flatten();
+        if is_current && kind(item) == "command_execution" {
+            self.commands.insert(id.to_owned());
+        }
         let used = tool(item).map(|name| {
             let requested = ToolUse {
                 id: id.to_owned(),
@@ -31,15 +43,16 @@ impl Codex {
                 duration_ms: None,
                 subagent: None,
             };
-            [Meaning::Tool(requested), Meaning::Working { tool: Some(name) }]
+            let works = is_current.then_some(Meaning::Working { tool: Some(name) });
+            [Meaning::Tool(requested)].into_iter().chain(works)
         });
         began.into_iter().chain(used.into_iter().flatten()).collect()
     }
 
-    pub(super) fn item_ended(&mut self, item: &Value) -> Vec<Meaning> {
+    pub(super) fn item_ended(&mut self, item: &Value, turn: ItemTurn) -> Vec<Meaning> {
         let Some(id) = item["id"].as_str() else { return Vec::new() };
         // What we have joined in the middle of is told whole.
-        let mut meanings = self.item_began(item);
+        let mut meanings = self.item_began(item, turn);
         if !self.ended.insert(id) {
             return meanings;
         }
@@ -62,7 +75,9 @@ impl Codex {
                 if succeeded {
                     meanings.extend(written(item, &name));
                 }
-                meanings.push(Meaning::Working { tool: None });
+                if turn == ItemTurn::Current {
+                    meanings.push(Meaning::Working { tool: None });
+                }
             }
             _ => {}
         }

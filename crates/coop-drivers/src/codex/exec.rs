@@ -3,7 +3,7 @@
 use coop_api::{EvidenceSource, FaultReport, TurnOutcome};
 use serde_json::Value;
 
-use super::content::{Spelling, usage};
+use super::content::{ItemTurn, Spelling, usage};
 use super::{Begin, Codex, fault};
 use crate::{Meaning, Signal};
 
@@ -20,9 +20,9 @@ impl Codex {
                 let prompt = self.prompt.take();
                 self.announce(prompt).into_iter().collect()
             }
-            "item.started" => self.item_began(&line["item"]),
+            "item.started" => self.item_began(&line["item"], ItemTurn::Current),
             "item.updated" => Vec::new(),
-            "item.completed" => self.item_ended(&line["item"]),
+            "item.completed" => self.item_ended(&line["item"], ItemTurn::Current),
             "turn.completed" => {
                 self.turn_over();
                 self.sum(line).into_iter().chain([Meaning::Idle(TurnOutcome::Completed)]).collect()

@@ -70,6 +70,9 @@ pub(crate) const KNOWN: Known = Known {
     tested: Some(("0.166.0", "0.166.0")),
     runtimes: &[Runtime::Pty, Runtime::Pipe],
     variables: &[setup::HOME],
+    folders: &[".codex"],
+    files: &[],
+    state_variable: None,
     asks_version: true,
     keys: &["OPENAI_API_KEY", "CODEX_API_KEY"],
     logins: &[Login { variable: "CODEX_HOME", folder: ".codex", file: "auth.json" }],
@@ -120,6 +123,12 @@ pub(crate) struct Codex {
     left: HashSet<String>,
     /// The turn that is under way, if its name is known.
     turn: Option<String>,
+    /// Turns that are over.
+    over: Recent,
+    /// Commands of the last turn, by their items: the server may have left some of them running.
+    commands: HashSet<String>,
+    /// Requests to end such commands that the server has not answered.
+    ending: HashSet<String>,
     busy: bool,
     /// Whether the turn was told of.
     announced: bool,
@@ -160,6 +169,9 @@ impl Codex {
             others: Recent::default(),
             left: HashSet::new(),
             turn: None,
+            over: Recent::default(),
+            commands: HashSet::new(),
+            ending: HashSet::new(),
             busy: false,
             announced: false,
             asking: HashSet::new(),
@@ -259,7 +271,16 @@ impl Driver for Codex {
     fn interrupt(&self, _: &View<'_>) -> Vec<Step> {
         let ends = Step::Expect { what: Expected::Idle, within: ENDS_WITHIN, retry: None };
         match (self.reachable(), &self.turn, self.runtime) {
-            (Ok(thread), Some(turn), _) => vec![Step::Send(protocol::interrupt(thread, turn)), ends],
+            (Ok(thread), Some(turn), _) => {
+                let mut steps = vec![Step::Send(protocol::interrupt(thread, turn)), ends];
+                // Codex leaves a command running that it no longer waits for.
+                if !self.commands.is_empty() {
+                    let what = Expected::Reply(protocol::TERMINALS.to_owned());
+                    let ended = Step::Expect { what, within: REPLIES_WITHIN, retry: None };
+                    steps.extend([Step::Send(protocol::list_terminals(thread)), ended]);
+                }
+                steps
+            }
             // In its own terminal the key does the same, also where the turn's name is not known.
             (_, _, Runtime::Pty) if self.way != Way::Lines => vec![Step::Type(keys::ESCAPE), ends],
             _ => vec![ends],

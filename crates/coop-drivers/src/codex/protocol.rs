@@ -6,6 +6,7 @@
 use coop_api::{AskKind, EvidenceSource, FaultReport, TurnOutcome, Usage};
 use serde_json::{Value, json};
 
+use super::content::ItemTurn;
 use super::setup::Way;
 use super::{Begin, Codex, asks, fault};
 use crate::driver::{Runtime, Say};
@@ -23,6 +24,9 @@ const JOIN: &str = "coop-join";
 const JOIN_LATE: &str = "coop-join-late";
 const TURN: &str = "coop-turn";
 pub(super) const STEER: &str = "coop-steer";
+/// The request that lists what the turn's commands left running, and that by which coop ends one; a number follows.
+pub(super) const TERMINALS: &str = "coop-terminals";
+const TERMINATE: &str = "coop-terminate-";
 /// What the names of those begin with that change settings; a number follows.
 pub(super) const SETTINGS: &str = "coop-settings-";
 /// What comes in many small pieces and is told as a whole at the end.
@@ -155,11 +159,33 @@ impl Codex {
                 let blocked = self.prompt.take().map(|_| Meaning::Blocked(fault));
                 [refused].into_iter().chain(blocked).collect()
             }
-            _ if id == STEER || id.starts_with(SETTINGS) => {
+            TERMINALS if !failed => self.end_terminals(&result["data"]),
+            _ if id.starts_with(TERMINATE) => {
+                self.ending.remove(id);
+                let error = failed.then(|| fault::of_reply(error).message);
+                let is_settled = error.is_some() || self.ending.is_empty();
+                is_settled.then(|| Meaning::Replied { request: TERMINALS.to_owned(), error }).into_iter().collect()
+            }
+            _ if id == TERMINALS || id == STEER || id.starts_with(SETTINGS) => {
                 vec![Meaning::Replied { request: id.to_owned(), error: failed.then(|| fault::of_reply(error).message) }]
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Ends those of the running terminals in which commands of the interrupted turn run. Those of earlier turns stay.
+    fn end_terminals(&mut self, terminals: &Value) -> Vec<Meaning> {
+        let terminals = terminals.as_array().into_iter().flatten();
+        let of_turn =
+            terminals.filter(|terminal| terminal["itemId"].as_str().is_some_and(|item| self.commands.contains(item)));
+        let processes: Vec<_> = of_turn.map(|terminal| terminal["processId"].clone()).collect();
+        self.ending = (1..=processes.len()).map(|number| format!("{TERMINATE}{number}")).collect();
+        for (number, process) in (1..).zip(processes) {
+            let params = json!({ "threadId": self.thread, "processId": process });
+            self.tell(&format!("{TERMINATE}{number}"), "thread/backgroundTerminals/terminate", &params);
+        }
+        let is_settled = self.ending.is_empty();
+        is_settled.then(|| Meaning::Replied { request: TERMINALS.to_owned(), error: None }).into_iter().collect()
     }
 
     /// Asks for the conversation that is known, if it is still there, or else for all of them: the names of newer ones are
@@ -231,7 +257,10 @@ impl Codex {
             "serverRequest/resolved" => {
                 let request = params["requestId"].to_string();
                 let was_open = self.asking.remove(&request);
-                return was_open.then_some(Meaning::RequestGone { request }).into_iter().collect();
+                let gone = was_open.then_some(Meaning::RequestGone { request });
+                // A sub-agent, or a command of an earlier turn, asked between turns. The conversation's own turn is over.
+                let rests = was_open && !self.busy && self.asking.is_empty();
+                return gone.into_iter().chain(rests.then_some(Meaning::Idle(TurnOutcome::Completed))).collect();
             }
             "thread/status/changed" if !self.is_main(params) => {
                 if let Some(id) = params["threadId"].as_str().filter(|_| self.runtime == Runtime::Pty) {
@@ -245,22 +274,25 @@ impl Codex {
         if method.starts_with("turn/") || method.starts_with("item/") {
             self.joined = true;
         }
+        let item_turn = if self.is_over(&params["turnId"]) { ItemTurn::Earlier } else { ItemTurn::Current };
         // After a join the sum of an earlier turn is told.
         let is_of_turn = method != "thread/tokenUsage/updated" && self.busy && self.turn.is_none();
-        if let Some(turn) = params["turnId"].as_str().filter(|_| is_of_turn) {
+        if let Some(turn) = params["turnId"].as_str().filter(|_| is_of_turn && item_turn == ItemTurn::Current) {
             self.turn = Some(turn.to_owned());
         }
         match method {
             "thread/status/changed" => self.status(&params["status"]),
             "turn/started" => {
                 self.turn = params["turn"]["id"].as_str().map(str::to_owned);
+                self.commands.clear();
                 self.work()
             }
+            "turn/completed" if self.is_over(&params["turn"]["id"]) => Vec::new(),
             "turn/completed" => self.turn_completed(&params["turn"]),
-            "item/started" => self.item_began(&params["item"]),
-            "item/completed" => self.item_ended(&params["item"]),
+            "item/started" => self.item_began(&params["item"], item_turn),
+            "item/completed" => self.item_ended(&params["item"], item_turn),
             "thread/tokenUsage/updated" => self.used(params),
-            "error" if params["willRetry"] == true => {
+            "error" if params["willRetry"] == true && item_turn == ItemTurn::Current => {
                 let fault = fault::of_error(&params["error"]);
                 let retry = fault::attempt(&fault.message);
                 vec![Meaning::Retrying(FaultReport { fault, retry: Some(retry) })]
@@ -299,8 +331,16 @@ impl Codex {
         (!std::mem::replace(&mut self.announced, true)).then_some(Meaning::TurnBegan { prompt })
     }
 
+    /// Tells whether a turn of this name is over.
+    fn is_over(&self, turn: &Value) -> bool {
+        turn.as_str().is_some_and(|turn| self.over.contains(turn))
+    }
+
     pub(super) fn turn_over(&mut self) {
-        (self.turn, self.busy, self.announced) = (None, false, false);
+        if let Some(turn) = self.turn.take() {
+            self.over.insert(&turn);
+        }
+        (self.busy, self.announced) = (false, false);
         self.last_before_join = None;
         self.untold_usage = None;
         self.asking.clear();
@@ -356,8 +396,8 @@ impl Codex {
         let items = turn["items"].as_array().map_or(&[][..], Vec::as_slice);
         // Of the last one there may be more to come.
         let (last, done) = items.split_last().map_or((&Value::Null, items), |(last, done)| (last, done));
-        let mut meanings: Vec<_> = done.iter().flat_map(|item| self.item_ended(item)).collect();
-        meanings.extend(self.item_began(last));
+        let mut meanings: Vec<_> = done.iter().flat_map(|item| self.item_ended(item, ItemTurn::Current)).collect();
+        meanings.extend(self.item_began(last, ItemTurn::Current));
         self.last_before_join = Some(last.clone()).filter(|last| last["status"] != "inProgress");
         meanings
     }
@@ -369,17 +409,20 @@ impl Codex {
         }
         let turn = thread["turns"].as_array().and_then(|turns| turns.last()).unwrap_or(&Value::Null);
         let items = turn["items"].as_array().map_or(&[][..], Vec::as_slice);
-        let mut meanings: Vec<_> = items.iter().flat_map(|item| self.item_ended(item)).collect();
+        let mut meanings: Vec<_> = items.iter().flat_map(|item| self.item_ended(item, ItemTurn::Current)).collect();
         meanings.extend(self.turn_completed(turn));
         meanings
     }
 
     fn turn_completed(&mut self, turn: &Value) -> Vec<Meaning> {
         // Its end was announced before we joined, or else it is known already.
-        let last = self.last_before_join.take().map(|last| self.item_ended(&last));
+        let last = self.last_before_join.take().map(|last| self.item_ended(&last, ItemTurn::Current));
         let began = self.announce(None);
         let used = self.untold_usage.take().map(|params| self.used(&params));
         self.turn_over();
+        if let Some(turn) = turn["id"].as_str() {
+            self.over.insert(turn);
+        }
         let ended = match turn["status"].as_str() {
             Some("failed") => Meaning::Blocked(fault::of_error(&turn["error"])),
             Some("interrupted") => Meaning::Idle(TurnOutcome::Interrupted),
@@ -405,7 +448,9 @@ impl Codex {
         if !self.asking.insert(id.to_string()) {
             return Vec::new();
         }
-        self.announce(None).into_iter().chain([Meaning::Ask(Box::new(draft))]).collect()
+        let is_of_turn = self.is_main(&params) && !self.is_over(&params["turnId"]);
+        let began = is_of_turn.then(|| self.announce(None)).flatten();
+        began.into_iter().chain([Meaning::Ask(Box::new(draft))]).collect()
     }
 }
 
@@ -427,6 +472,10 @@ pub(super) fn steer(thread: &str, turn: &str, text: &str) -> Value {
 
 pub(super) fn interrupt(thread: &str, turn: &str) -> Value {
     request("coop-interrupt", "turn/interrupt", &json!({ "threadId": thread, "turnId": turn }))
+}
+
+pub(super) fn list_terminals(thread: &str) -> Value {
+    request(TERMINALS, "thread/backgroundTerminals/list", &json!({ "threadId": thread }))
 }
 
 pub(super) fn request(id: &str, method: &str, params: &Value) -> Value {

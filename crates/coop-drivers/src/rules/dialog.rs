@@ -1,4 +1,4 @@
-//! Dialogs on a screen: numbered options, one of them marked.
+//! Dialogs on a screen: options, one of them marked. Most are numbered, and their numbers choose.
 
 use coop_api::{AskKind, AskOption, OptionKind};
 use regex::Captures;
@@ -28,10 +28,20 @@ pub(crate) enum Hint {
     Known,
 }
 
-/// Numbered options on a screen, one of them marked.
+/// How an option is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choosing {
+    /// By the number that stands before it.
+    Number,
+    /// By Enter, once the mark stands before it.
+    Mark,
+}
+
+/// Options on a screen, one of them marked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dialog {
     pub(crate) kind: AskKind,
+    pub(crate) choosing: Choosing,
     /// The lines above the options.
     pub(crate) heading: Vec<String>,
     pub(crate) options: Vec<DialogOption>,
@@ -39,6 +49,7 @@ pub(crate) struct Dialog {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DialogOption {
+    /// Its number; without one, its place from the top.
     pub(crate) number: char,
     pub(crate) label: String,
     /// The rows below it: the rest of a long label, or what it means.
@@ -47,9 +58,10 @@ pub(crate) struct DialogOption {
     pub(crate) kind: Option<OptionKind>,
     /// Whether it is chosen, where several can be.
     pub(crate) ticked: Option<bool>,
+    pub(crate) is_marked: bool,
 }
 
-/// A numbered row, wherever it stands.
+/// A numbered row, wherever it stands, or a row of options without numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) number: char,
@@ -71,15 +83,30 @@ impl Rules {
             .iter()
             .rposition(|line| pattern.is_match(line))
             .filter(|hint| lines[hint + 1..].iter().filter(|line| !line.trim().is_empty()).count() <= BELOW_DIALOG);
-        let found = hinted.and_then(|end| self.dialog_above(lines, end));
+        let found = hinted.and_then(|end| self.dialog_above(lines, end).or_else(|| self.list_above(lines, end)));
         match hint {
             Hint::Needed => found,
             Hint::Known => found.or_else(|| self.dialog_at_bottom(lines)),
         }
     }
 
-    /// Returns the numbered rows of a screen, from the top.
-    pub(crate) fn numbered_rows(&self, lines: &[String]) -> Vec<Row> {
+    /// Returns the rows of a screen that are options, from the top.
+    pub(crate) fn option_rows(&self, lines: &[String]) -> Vec<Row> {
+        match self.dialog(lines, Hint::Needed) {
+            Some(dialog) if dialog.choosing == Choosing::Mark => {
+                let rows = dialog.options.into_iter().map(|option| Row {
+                    number: option.number,
+                    is_marked: option.is_marked,
+                    ticked: None,
+                    label: option.label,
+                });
+                rows.collect()
+            }
+            Some(_) | None => self.numbered_rows(lines),
+        }
+    }
+
+    fn numbered_rows(&self, lines: &[String]) -> Vec<Row> {
         let row = |line: &String| {
             let (_, found) = self.numbered(line, None)?;
             let (ticked, label) = tick(found.name("label").map_or("", |text| text.as_str()));
@@ -121,9 +148,10 @@ impl Rules {
             let rest = self.rest(&lines[at + 1..end], column);
             // A label that goes on in the next row may mean something else than its beginning.
             let whole = rest.as_ref().map_or_else(|| label.clone(), |rest| format!("{label} {rest}"));
-            let kind = self.options.iter().find(|(_, pattern)| pattern.is_match(&whole)).map(|(kind, _)| *kind);
-            marked += usize::from(found.name("mark").is_some());
-            options.push(DialogOption { number, label, rest, kind, ticked });
+            let kind = self.option_kind(&whole);
+            let is_marked = found.name("mark").is_some();
+            marked += usize::from(is_marked);
+            options.push(DialogOption { number, label, rest, kind, ticked, is_marked });
             first = at;
             if number == '1' {
                 break;
@@ -134,14 +162,70 @@ impl Rules {
         if options.is_empty() || !in_order || marked != 1 {
             return None;
         }
-        let top = lines[..first].iter().rposition(|line| is_rule(line)).map_or(0, |rule| rule + 1);
-        let mut heading = told(&lines[top.max(first.saturating_sub(HEADING))..first]);
+        let (kind, heading) = self.heading(&lines[..first])?;
+        Some(Dialog { kind, choosing: Choosing::Number, heading, options })
+    }
+
+    /// Returns the options without numbers that end above a row. They stand below each other, the marked one behind its mark.
+    fn list_above(&self, lines: &[String], end: usize) -> Option<Dialog> {
+        let mark = self.dialog.as_ref()?.mark?;
+        let last = lines[..end].iter().rposition(|line| !line.trim().is_empty())?;
+        let is_marked = |line: &str| line.trim_start().starts_with(mark);
+        let label = |line: &str| line.trim_start().trim_start_matches(mark).trim().to_owned();
+        let column = |line: &str| {
+            let bare = line.trim_start().trim_start_matches(mark).trim_start();
+            line.chars().count() - bare.chars().count()
+        };
+        let block =
+            lines[..=last].iter().rposition(|line| line.trim().is_empty() || is_rule(line)).map_or(0, |at| at + 1);
+        if lines[block..=last].iter().any(|line| self.numbered(line, None).is_some()) {
+            return None;
+        }
+        let marked_at = (block..=last).find(|at| is_marked(&lines[*at]))?;
+        let labels = column(&lines[marked_at]);
+        // What stands further out than the labels belongs to the heading.
+        let first = (block..=last).rev().take_while(|at| column(&lines[*at]) >= labels).last()?;
+        let mut options: Vec<DialogOption> = Vec::new();
+        for line in &lines[first..=last] {
+            match options.last_mut() {
+                Some(option) if column(line) > labels => {
+                    let rest = option.rest.get_or_insert_default();
+                    rest.push_str(if rest.is_empty() { "" } else { " " });
+                    rest.push_str(line.trim());
+                }
+                _ => {
+                    let number = char::from_digit(options.len() as u32 + 1, 10).filter(|number| *number != '0')?;
+                    let (label, is_marked) = (label(line), is_marked(line));
+                    options.push(DialogOption { number, label, rest: None, kind: None, ticked: None, is_marked });
+                }
+            }
+        }
+        for option in &mut options {
+            let whole =
+                option.rest.as_ref().map_or_else(|| option.label.clone(), |rest| format!("{} {rest}", option.label));
+            option.kind = self.option_kind(&whole);
+        }
+        if options.len() < 2 || options.iter().filter(|option| option.is_marked).count() != 1 {
+            return None;
+        }
+        let (kind, heading) = self.heading(&lines[..first])?;
+        Some(Dialog { kind, choosing: Choosing::Mark, heading, options })
+    }
+
+    fn option_kind(&self, label: &str) -> Option<OptionKind> {
+        self.options.iter().find(|(_, pattern)| pattern.is_match(label)).map(|(kind, _)| *kind)
+    }
+
+    /// Returns which ask the rows above the options are, and what they say.
+    fn heading(&self, above: &[String]) -> Option<(AskKind, Vec<String>)> {
+        let top = above.iter().rposition(|line| is_rule(line)).map_or(0, |rule| rule + 1);
+        let mut heading = told(&above[top.max(above.len().saturating_sub(HEADING))..]);
         if self.dialog.as_ref().is_some_and(|rule| rule.framed) {
             heading = told(&heading.iter().map(|line| unboxed(line).to_owned()).collect::<Vec<_>>());
         }
         let text = heading.join("\n");
         let kind = self.asks.iter().find(|(_, pattern)| pattern.is_match(&text)).map(|(kind, _)| *kind)?;
-        Some(Dialog { kind, heading, options })
+        Some((kind, heading))
     }
 
     /// Returns a row's option and the column of its number, which is that of the others.

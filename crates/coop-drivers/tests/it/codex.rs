@@ -551,6 +551,40 @@ fn message_that_was_complete_before_the_join_is_told_once_at_the_end_of_the_turn
 }
 
 /// It was opened, as one of any conversation, and stayed open: its end was heard only of the person's own.
+/// The agent worked for ever after a command had ended that outlived its turn.
+#[test]
+fn what_an_earlier_turn_still_tells_changes_no_state() {
+    let mut mimic = mimic(Runtime::Pipe, "codex");
+    let tell = |mimic: &mut Mimic, method: &str, params: Value| {
+        mimic.see(&Seen::Control(json!({ "method": method, "params": params })), 0)
+    };
+    mimic.see(&Seen::Control(json!({ "id": "coop-hello", "result": {} })), 0);
+    let thread = json!({ "id": "T", "status": { "type": "idle" } });
+    mimic.see(&Seen::Control(json!({ "id": "coop-thread", "result": { "thread": thread } })), 0);
+    let command = |status: &str| json!({ "type": "commandExecution", "id": "c", "command": "x", "status": status });
+    let turn = |id: &str, status: &str| json!({ "threadId": "T", "turn": { "id": id, "status": status } });
+    let item = |id: &str, status: &str| json!({ "threadId": "T", "turnId": id, "item": command(status) });
+    tell(&mut mimic, "turn/started", turn("U", "inProgress"));
+    tell(&mut mimic, "item/started", item("U", "inProgress"));
+    assert_eq!(mimic.describe(), "working: command_execution");
+    tell(&mut mimic, "turn/completed", turn("U", "completed"));
+    assert_eq!(mimic.describe(), "idle");
+    let ended = tell(&mut mimic, "item/completed", item("U", "completed"));
+    assert_eq!(ended.iter().map(|signal| signal.meaning.name()).collect::<Vec<_>>(), ["tool"]);
+    assert_eq!(mimic.describe(), "idle");
+    tell(&mut mimic, "turn/started", turn("V", "inProgress"));
+    tell(&mut mimic, "turn/completed", turn("U", "completed"));
+    assert_eq!(mimic.describe(), "working", "the end of another turn");
+    tell(&mut mimic, "turn/completed", turn("V", "completed"));
+    // A sub-agent in the background asks between turns.
+    let asks = json!({ "method": "item/commandExecution/requestApproval", "id": 7,
+        "params": { "threadId": "S", "turnId": "W", "itemId": "d", "command": "ls" } });
+    mimic.see(&Seen::Control(asks), 0);
+    assert!(mimic.describe().starts_with("permission"), "{}", mimic.describe());
+    tell(&mut mimic, "serverRequest/resolved", json!({ "threadId": "S", "requestId": 7 }));
+    assert_eq!(mimic.describe(), "idle");
+}
+
 #[test]
 fn what_a_sub_agent_asks_ends_too() {
     let mut mimic = in_turn();

@@ -189,7 +189,7 @@ impl Mimic {
         self.open = open;
         let gone: Vec<_> = gone;
         for (ask, _) in gone {
-            self.arbiter.close_ask(&ask.id, evidence.clone());
+            self.arbiter.close_ask(&ask.id, None, evidence.clone());
         }
     }
 
