@@ -1,7 +1,6 @@
 //! Where the agent meets the world: what the session does for it, and what it is asked.
 
-use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::mem;
 use std::time::{Instant, SystemTime};
 
@@ -14,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::agent::{Agent, Effect, Now, ReplyTo};
+use crate::agent_files::AgentFiles;
 use crate::handle::Prepared;
 use crate::link::{Linked, News};
 use crate::prime;
@@ -57,7 +57,8 @@ impl Session {
         });
         let now = self.now();
         let (seen, files) = mpsc::channel(SEEN);
-        self.log_paths = Some(watch::start(prepared.watch, since, seen));
+        self.agent_files = AgentFiles::new(prepared.command.sandbox);
+        self.log_paths = Some(watch::start(prepared.watch, self.agent_files.clone(), since, seen));
         self.files = files;
         self.hook_token = prepared.hook_token;
         let (grace, stop) = (driven.idle_grace, driven.stop.clone());
@@ -67,7 +68,7 @@ impl Session {
             None => agent.number_asks_after(driven.asks_before),
         }
         self.agent = Some(agent);
-        self.link = Linked::start(prepared.link);
+        self.link = Linked::start(prepared.link, self.agent_files.clone());
         let guard = self.options.guard.clone();
         self.services = prepared.services.map(|options| Services::start(options, guard));
         for what in prepared.opening {
@@ -117,7 +118,8 @@ impl Session {
     }
 
     fn read_status(&mut self) {
-        for file in self.status.as_mut().map(StatusFolder::news).unwrap_or_default() {
+        let files = &self.agent_files;
+        for file in self.status.as_mut().map(|folder| folder.news(files)).unwrap_or_default() {
             self.observe(&Observation::StatusFile(&file));
             // It may change what the screen means, which may not change any more.
             if let Some(agent) = &mut self.agent {
@@ -321,7 +323,9 @@ impl Session {
             Request::Explain => return drop(reply.send(Ok(Reply::Explanation(agent.explain())))),
             Request::Asks => return drop(reply.send(Ok(Reply::Asks(agent.asks())))),
             Request::Usage => return drop(reply.send(Ok(Reply::Usage(agent.usage())))),
-            Request::Transcript => return read_transcript(agent.transcript().map(str::to_owned), reply),
+            Request::Transcript => {
+                return read_transcript(agent.transcript().map(str::to_owned), self.agent_files.clone(), reply);
+            }
             Request::CancelNudge(id) => match agent.cancel_nudge(&id, &now) {
                 Ok(effects) => {
                     let _ = reply.send(Ok(Reply::Done));
@@ -395,22 +399,25 @@ fn needed(request: &Request) -> Option<Capability> {
 }
 
 /// Reads the conversation, which may be long, beside everything else.
-fn read_transcript(path: Option<String>, reply: ReplyTo) {
+fn read_transcript(path: Option<String>, files: AgentFiles, reply: ReplyTo) {
     tokio::task::spawn_blocking(move || {
         let none = || Error::new(ErrorCode::NotReady, "there is no conversation yet");
         let whole = |path: String| match watch::resolve(path.as_ref()) {
             Some(found) => found.to_string_lossy().into_owned(),
             None => path,
         };
-        let read = |path: String| match fs::metadata(&path) {
-            Ok(found) if found.len() > MAX_TRANSCRIPT => {
-                Err(Error::internal(format!("the conversation has {} bytes; read it at {path}", found.len())))
-            }
-            _ => match fs::read(&path) {
-                Ok(content) => Ok(Reply::Transcript(content.into())),
+        let read = |path: String| {
+            let mut content = Vec::new();
+            let read =
+                files.open(path.as_ref()).and_then(|file| file.take(MAX_TRANSCRIPT + 1).read_to_end(&mut content));
+            match read {
+                Ok(length) if length as u64 > MAX_TRANSCRIPT => Err(Error::internal(format!(
+                    "the conversation has more than {MAX_TRANSCRIPT} bytes; read it at {path}"
+                ))),
+                Ok(_) => Ok(Reply::Transcript(content.into())),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Err(none()),
                 Err(error) => Err(Error::internal(format!("cannot read the conversation at {path}: {error}"))),
-            },
+            }
         };
         let _ = reply.send(path.map(whole).ok_or_else(none).and_then(read));
     });

@@ -4,6 +4,7 @@
 //! a [`Handle`]: it asks by mailbox and follows by [`coop_api::Feed`]. Only the input queue writes to the terminal.
 
 mod agent;
+mod agent_files;
 mod companion;
 mod drive;
 mod guard;

@@ -52,17 +52,12 @@ pub(crate) async fn text(prime: Prime, like: &coop_term::Command) -> String {
     parts.join("\n")
 }
 
-/// Runs a script with the child's folder and environment, in which there is none of our secrets.
+/// Runs a script with the child's folder, sandbox and environment, in which there is none of our secrets.
 async fn run(script: &str, like: &coop_term::Command) -> std::io::Result<String> {
-    let mut command = Command::new("bash");
-    command.arg("-c").arg(script).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let like = coop_term::Command { program: "bash".into(), args: vec!["-c".into(), script.into()], ..like.clone() };
+    let mut command = Command::from(like.without_terminal());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     command.process_group(0).kill_on_drop(true);
-    for (name, value) in &like.env {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
     if let Some(cwd) = &like.cwd {
         command.current_dir(cwd);
     }

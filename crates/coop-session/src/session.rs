@@ -17,6 +17,7 @@ use tokio::time::sleep_until;
 
 pub(crate) use self::child::{AfterStop, Running};
 use crate::agent::Agent;
+use crate::agent_files::AgentFiles;
 use crate::companion::Companion;
 use crate::drive::Primed;
 use crate::guard::Guard;
@@ -46,6 +47,8 @@ pub(crate) struct Session {
     /// Inputs that came while a message was being typed.
     pub(crate) deferred: Vec<(Request, Answer)>,
     pub(crate) files: mpsc::Receiver<Seen>,
+    /// Which of the files that the agent names are opened for it.
+    pub(crate) agent_files: AgentFiles,
     pub(crate) log_paths: Option<LogPaths>,
     /// The status files that the agent keeps.
     pub(crate) status: Option<StatusFolder>,
@@ -117,6 +120,7 @@ impl Session {
             agent: None,
             deferred: Vec::new(),
             files: mpsc::channel(1).1,
+            agent_files: AgentFiles::default(),
             log_paths: None,
             status: None,
             hook_token: None,

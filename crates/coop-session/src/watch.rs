@@ -15,6 +15,8 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use crate::agent_files::AgentFiles;
+
 /// How much of a log is read at once.
 const BLOCK: usize = 256 * 1024;
 /// A line longer than this is none of ours.
@@ -38,10 +40,10 @@ pub(crate) enum Seen {
 pub(crate) type LogPaths = mpsc::Sender<PathBuf>;
 
 /// Watches files until nobody listens any more.
-pub(crate) fn start(watches: Vec<Watch>, since: SystemTime, seen: mpsc::Sender<Seen>) -> LogPaths {
+pub(crate) fn start(watches: Vec<Watch>, files: AgentFiles, since: SystemTime, seen: mpsc::Sender<Seen>) -> LogPaths {
     let (paths, more) = mpsc::channel(8);
     tokio::spawn(async move {
-        if let Err(error) = run(watches, since, &seen, more).await {
+        if let Err(error) = run(watches, files, since, &seen, more).await {
             tracing::warn!(%error, "cannot watch the agent's files; its interrupts may be seen late");
         }
     });
@@ -50,6 +52,7 @@ pub(crate) fn start(watches: Vec<Watch>, since: SystemTime, seen: mpsc::Sender<S
 
 async fn run(
     watches: Vec<Watch>,
+    files: AgentFiles,
     since: SystemTime,
     seen: &mpsc::Sender<Seen>,
     mut more: mpsc::Receiver<PathBuf>,
@@ -70,7 +73,7 @@ async fn run(
     let mut status: Option<PathBuf> = None;
     for watch in watches {
         match watch {
-            Watch::Log { path } => log = Some(Log::new(path.into(), since)),
+            Watch::Log { path } => log = Some(Log::new(path.into(), files.clone(), since)),
             Watch::Status { folder } => status = Some(folder.into()),
         }
     }
@@ -99,7 +102,7 @@ async fn run(
                         others.push(last);
                     }
                     let known = others.iter().position(|other| other.main.path == path);
-                    log = Some(known.map_or_else(|| Log::new(path, since), |at| others.remove(at)));
+                    log = Some(known.map_or_else(|| Log::new(path, files.clone(), since), |at| others.remove(at)));
                 }
                 None => return Ok(()),
             },
@@ -163,9 +166,9 @@ struct Log {
 }
 
 impl Log {
-    fn new(path: PathBuf, since: SystemTime) -> Self {
+    fn new(path: PathBuf, files: AgentFiles, since: SystemTime) -> Self {
         let folder = path.with_extension("").join("subagents");
-        Self { main: Tail::new(path, since), folder, of_subagents: Vec::new() }
+        Self { main: Tail::new(path, files, since), folder, of_subagents: Vec::new() }
     }
 
     fn folders(&self) -> impl Iterator<Item = &Path> {
@@ -178,7 +181,7 @@ impl Log {
         let files = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
         for path in files {
             if !self.of_subagents.iter().any(|known| known.path == path) {
-                self.of_subagents.push(Tail::new(path, self.main.since));
+                self.of_subagents.push(Tail::new(path, self.main.files.clone(), self.main.since));
             }
         }
         self.of_subagents.iter_mut().chain([&mut self.main])
@@ -188,6 +191,7 @@ impl Log {
 /// The end of a file that grows.
 struct Tail {
     path: PathBuf,
+    files: AgentFiles,
     since: SystemTime,
     file: Option<(File, u64)>,
     offset: u64,
@@ -197,8 +201,8 @@ struct Tail {
 }
 
 impl Tail {
-    fn new(path: PathBuf, since: SystemTime) -> Self {
-        Self { path, since, file: None, offset: 0, partial: Vec::new(), first: true }
+    fn new(path: PathBuf, files: AgentFiles, since: SystemTime) -> Self {
+        Self { path, files, since, file: None, offset: 0, partial: Vec::new(), first: true }
     }
 
     /// Returns the next lines, or nothing if there is no more for now.
@@ -228,7 +232,7 @@ impl Tail {
         self.first &= found.created().map_or(true, |born| born < self.since);
         let same = self.file.as_ref().is_some_and(|(_, inode)| *inode == found.ino()) && found.len() >= self.offset;
         if !same {
-            self.file = Some((File::open(&self.path)?, found.ino()));
+            self.file = Some((self.files.open(&self.path)?, found.ino()));
             self.offset = 0;
             self.partial.clear();
         }
@@ -285,12 +289,12 @@ impl StatusFolder {
     }
 
     /// Returns the files that changed.
-    pub(crate) fn news(&mut self) -> Vec<Value> {
+    pub(crate) fn news(&mut self, agent_files: &AgentFiles) -> Vec<Value> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let files = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "json"));
         let mut news = Vec::new();
         for path in files {
-            let Ok(content) = read_small(&path) else { continue };
+            let Ok(content) = read_small(&path, agent_files) else { continue };
             if self.known.get(&path) == Some(&content) {
                 continue;
             }
@@ -304,9 +308,9 @@ impl StatusFolder {
     }
 }
 
-fn read_small(path: &Path) -> io::Result<Vec<u8>> {
+fn read_small(path: &Path, files: &AgentFiles) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    File::open(path)?.take(MAX_STATUS).read_to_end(&mut content)?;
+    files.open(path)?.take(MAX_STATUS).read_to_end(&mut content)?;
     Ok(content)
 }
 
@@ -338,7 +342,7 @@ mod tests {
         let path = folder.path().join("a/b/log.jsonl");
         let (sender, mut seen) = mpsc::channel(64);
         let watch = Watch::Log { path: path.to_str().expect("text").to_owned() };
-        let _paths = start(vec![watch], SystemTime::now(), sender);
+        let _paths = start(vec![watch], AgentFiles::default(), SystemTime::now(), sender);
         tokio::task::yield_now().await;
         fs::create_dir_all(path.parent().expect("a parent")).expect("made");
         append(&path, "{\"n\":1}\n{\"n\":");
@@ -365,7 +369,7 @@ mod tests {
         let [one, two] = ["one.jsonl", "two.jsonl"].map(|name| folder.path().join(name));
         let (sender, mut seen) = mpsc::channel(64);
         let watch = Watch::Log { path: one.to_str().expect("text").to_owned() };
-        let paths = start(vec![watch], SystemTime::now(), sender);
+        let paths = start(vec![watch], AgentFiles::default(), SystemTime::now(), sender);
         append(&one, "{\"n\":1}\n");
         assert_eq!(line(&mut seen).await.0, 1);
         // The last of it is written when the next has begun.
@@ -384,7 +388,7 @@ mod tests {
         let (sender, mut seen) = mpsc::channel(64);
         let path = folder.path().join("chats/session-*-abc.jsonl");
         let watch = Watch::Log { path: path.to_str().expect("text").to_owned() };
-        let _paths = start(vec![watch], SystemTime::now(), sender);
+        let _paths = start(vec![watch], AgentFiles::default(), SystemTime::now(), sender);
         tokio::task::yield_now().await;
         fs::create_dir(folder.path().join("chats")).expect("made");
         append(&folder.path().join("chats/session-1-abd.jsonl"), "{\"n\":1}\n");
@@ -404,7 +408,7 @@ mod tests {
         append(&path, "{\"n\":1,\"timestamp\":\"2020-01-01T00:00:00Z\"}\n");
         let (sender, mut seen) = mpsc::channel(64);
         let watch = Watch::Log { path: path.to_str().expect("text").to_owned() };
-        let _paths = start(vec![watch], SystemTime::now(), sender);
+        let _paths = start(vec![watch], AgentFiles::default(), SystemTime::now(), sender);
         assert_eq!(line(&mut seen).await, (1, true));
         append(&path, "{\"n\":2,\"timestamp\":\"2020-01-01T00:00:00Z\"}\n");
         assert_eq!(line(&mut seen).await, (2, false));
@@ -416,7 +420,7 @@ mod tests {
         let path = folder.path().join("log.jsonl");
         let (sender, mut seen) = mpsc::channel(64);
         let watch = Watch::Log { path: path.to_str().expect("text").to_owned() };
-        let _paths = start(vec![watch], SystemTime::now(), sender);
+        let _paths = start(vec![watch], AgentFiles::default(), SystemTime::now(), sender);
         append(&path, "{\"n\":1}\n");
         assert_eq!(line(&mut seen).await.0, 1);
         let inner = folder.path().join("log/subagents");

@@ -4,8 +4,8 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use coop_api::{
-    AgentState, Answer, Ask, AskChange, AskChannel, AskId, AskKind, Error, ErrorCode, EventBody, Evidence,
-    EvidenceSource, Reply, Screen, WriterId,
+    AgentState, Answer, Ask, AskChange, AskChannel, AskId, AskKind, AskOption, Error, ErrorCode, EventBody, Evidence,
+    EvidenceSource, OptionKind, Reply, Screen, WriterId,
 };
 use coop_drivers::{AskDraft, Expected, Meaning, Reach, Refusal, Signal, Verdict, View};
 use serde_json::Value;
@@ -294,7 +294,7 @@ impl Agent {
 
     fn close(&mut self, ask: OpenAsk, why: &str, evidence: Evidence, effects: &mut Vec<Effect>) -> Verdict {
         let id = ask.release();
-        let verdict = self.arbiter.close_ask(&id, evidence);
+        let verdict = self.arbiter.close_ask(&id, None, evidence);
         if !self.is_being_answered(&id) {
             effects.push(withdrawn(id, why));
         }
@@ -349,7 +349,8 @@ impl Agent {
         });
         match steps {
             Ok((ask, reach, steps)) => {
-                let purpose = Purpose::Answer { ask: Box::new(ask), reach, answer: describe(answer), reply };
+                let answer = GivenAnswer { told: describe(answer), allows: allows(&ask, answer) };
+                let purpose = Purpose::Answer { ask: Box::new(ask), reach, answer, reply };
                 self.perform(Performance::new(purpose, writer, steps, self.state()), screen, now)
             }
             Err(error) => {
@@ -392,18 +393,20 @@ impl Agent {
     }
 
     /// Settles an ask that was answered through us.
-    pub(super) fn settle(&mut self, id: &AskId, answer: &str, via: Via, now: &Now, effects: &mut Vec<Effect>) {
+    pub(super) fn settle(&mut self, id: &AskId, answer: &GivenAnswer, via: Via, now: &Now, effects: &mut Vec<Effect>) {
+        let mut allowed = None;
         if let Some(at) = self.asks.open.iter().position(|open| open.ask.id == *id) {
             let Ask { tool, input, .. } = self.asks.open.remove(at).ask;
+            allowed = tool.clone().filter(|_| answer.allows);
             self.asks.answered.extend(tool.zip(input));
         }
         self.asks.await_screen(now);
-        let change = AskChange::Answered { ask: id.clone(), answer: answer.to_owned(), via: via.as_str().to_owned() };
+        let change = AskChange::Answered { ask: id.clone(), answer: answer.told.clone(), via: via.as_str().to_owned() };
         effects.push(Effect::Record(EventBody::Ask(change)));
         let evidence = Evidence { source: via.source(), detail: format!("answered by {}", via.as_str()) };
         // A next question is on the screen already: in between it is not working.
         let opened = self.open_seen(now, effects);
-        let closed = self.arbiter.close_ask(id, evidence);
+        let closed = self.arbiter.close_ask(id, allowed, evidence);
         for verdict in opened.into_iter().chain([closed]) {
             self.follow(verdict, now, effects);
         }
@@ -420,11 +423,26 @@ impl Agent {
         at.map(|at| self.asks.open.remove(at));
         effects.push(withdrawn(id.clone(), why));
         let evidence = Evidence { source: EvidenceSource::Screen, detail: why.to_owned() };
-        let closed = self.arbiter.close_ask(id, evidence);
+        let closed = self.arbiter.close_ask(id, None, evidence);
         for verdict in opened.into_iter().chain([closed]) {
             self.follow(verdict, now, effects);
         }
     }
+}
+
+/// An answer that is on its way.
+pub(super) struct GivenAnswer {
+    /// The answer in a few words.
+    told: String,
+    /// Whether a tool runs because of it.
+    allows: bool,
+}
+
+/// Tells whether an answer allows the tool that an ask is about.
+fn allows(ask: &Ask, answer: &Answer) -> bool {
+    let option = || ask.options.get((answer.option? as usize).checked_sub(1)?);
+    let is_allowed = |option: &AskOption| matches!(option.kind, OptionKind::AllowOnce | OptionKind::AllowAlways);
+    ask.kind == AskKind::Permission && answer.accept.unwrap_or_else(|| option().is_some_and(is_allowed))
 }
 
 /// Says in a few words what an answer is.

@@ -12,6 +12,8 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::agent_files::AgentFiles;
+
 /// How much may wait in each direction. Who floods waits.
 const WAITING: usize = 1024;
 /// How long to wait before the first new attempt, and before each at the most; it doubles in between. It is all on this
@@ -52,12 +54,12 @@ impl Drop for Linked {
 
 impl Linked {
     /// Begins to keep a link up, if it is of a kind that has to be.
-    pub(crate) fn start(link: Link) -> Option<Self> {
+    pub(crate) fn start(link: Link, files: AgentFiles) -> Option<Self> {
         let (to, said) = mpsc::channel(WAITING);
         let (tell, news) = mpsc::channel(WAITING);
         let task = match link {
             Link::None | Link::Pipe => return None,
-            Link::Socket { path } => tokio::spawn(socket::keep(path, said, tell)),
+            Link::Socket { path } => tokio::spawn(socket::keep(path, files, said, tell)),
             Link::Http { url, events, authorization } => {
                 tokio::spawn(http::keep(http::Server { url, events, authorization }, said, tell))
             }
@@ -119,7 +121,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("socket");
         let mut linked =
-            Linked::start(Link::Socket { path: path.to_str().expect("UTF-8").to_owned() }).expect("a link");
+            Linked::start(Link::Socket { path: path.to_str().expect("UTF-8").to_owned() }, AgentFiles::default())
+                .expect("a link");
         // One that was never there is not lost.
         assert!(tokio::time::timeout(LOST_AFTER * 2, linked.news.recv()).await.is_err());
         for _ in 0..2 {

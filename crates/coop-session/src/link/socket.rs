@@ -8,14 +8,15 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use super::{News, Pauses};
+use crate::agent_files::AgentFiles;
 
 /// A message larger than this is none.
 const MAX_MESSAGE: usize = 256 * 1024 * 1024;
 
-pub(super) async fn keep(path: String, mut said: mpsc::Receiver<Say>, tell: mpsc::Sender<News>) {
+pub(super) async fn keep(path: String, files: AgentFiles, mut said: mpsc::Receiver<Say>, tell: mpsc::Sender<News>) {
     let mut pauses = Pauses::new();
     loop {
-        if let Ok(stream) = UnixStream::connect(&path).await {
+        if let Ok(stream) = files.connect(path.as_ref()).await {
             match use_up(stream, &mut said, &tell).await {
                 None => return,
                 Some(true) => pauses = Pauses::broke(),

@@ -10,6 +10,8 @@ use coop_drivers::{Served, Service};
 use coop_folder::beneath;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat};
 
+use crate::agent_files::AgentFiles;
+
 /// A text longer than this is not read or written.
 const MAX_TEXT: u64 = 64 * 1024 * 1024;
 /// Opens without waiting for the other end of a pipe, and takes no terminal for ours.
@@ -19,10 +21,10 @@ const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o777);
 
 /// Does something with a file.
-pub(super) fn serve(folder: &Path, what: Service) -> Served {
+pub(super) fn serve(folder: &Path, files: &AgentFiles, what: Service) -> Served {
     let outcome = Folder::open(folder).and_then(|folder| match what {
-        Service::ReadFile { path, from, lines } => folder.read(&path, from, lines),
-        Service::WriteFile { path, content } => folder.write(&path, &content).map(|()| Served::Done),
+        Service::ReadFile { path, from, lines } => folder.read(&path, files, from, lines),
+        Service::WriteFile { path, content } => folder.write(&path, files, &content).map(|()| Served::Done),
         other => Err(format!("{other:?} is nothing to do with a file")),
     });
     outcome.unwrap_or_else(Served::Failed)
@@ -49,7 +51,7 @@ impl Folder {
         Ok(self.path.join(within))
     }
 
-    fn read(&self, path: &str, from: Option<u32>, lines: Option<u32>) -> Result<Served, String> {
+    fn read(&self, path: &str, files: &AgentFiles, from: Option<u32>, lines: Option<u32>) -> Result<Served, String> {
         let within = self.within(path)?;
         let read = || {
             let file = File::from(self.beneath(&within, OFlags::RDONLY | UNHINDERED, Mode::empty())?);
@@ -57,6 +59,7 @@ impl Folder {
             if !found.is_file() {
                 return Err(io::Error::other("not a file"));
             }
+            files.check_read(&file)?;
             if found.len() > MAX_TEXT {
                 return Err(io::Error::other(format!("{} bytes are too many", found.len())));
             }
@@ -76,7 +79,7 @@ impl Folder {
         Ok(Served::Text(text.split_inclusive('\n').skip(skipped).take(taken).collect()))
     }
 
-    fn write(&self, path: &str, content: &str) -> Result<(), String> {
+    fn write(&self, path: &str, files: &AgentFiles, content: &str) -> Result<(), String> {
         let within = self.within(path)?;
         let write = || {
             if content.len() as u64 > MAX_TEXT {
@@ -88,6 +91,7 @@ impl Folder {
             if !file.metadata()?.is_file() {
                 return Err(io::Error::other("not a file"));
             }
+            files.check_write(&file)?;
             file.set_len(0)?;
             file.write_all(content.as_bytes())
         };
@@ -142,14 +146,16 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
+    use coop_term::{Access, Sandbox};
+
     use super::*;
 
     fn read(folder: &Path, path: &str) -> Served {
-        serve(folder, Service::ReadFile { path: path.into(), from: None, lines: None })
+        serve(folder, &AgentFiles::default(), Service::ReadFile { path: path.into(), from: None, lines: None })
     }
 
     fn write(folder: &Path, path: &str) -> Served {
-        serve(folder, Service::WriteFile { path: path.into(), content: "written".into() })
+        serve(folder, &AgentFiles::default(), Service::WriteFile { path: path.into(), content: "written".into() })
     }
 
     #[test]
@@ -160,11 +166,30 @@ mod tests {
         assert_eq!(read(folder.path(), "a/b/../b/c.txt"), Served::Text("written".into()));
         fs::write(folder.path().join("lines"), "one\ntwo\nthree").expect("written");
         let some = Service::ReadFile { path: "lines".into(), from: Some(2), lines: Some(1) };
-        assert_eq!(serve(folder.path(), some), Served::Text("two\n".into()));
+        assert_eq!(serve(folder.path(), &AgentFiles::default(), some), Served::Text("two\n".into()));
         symlink("lines", folder.path().join("link")).expect("a link");
         assert_eq!(read(folder.path(), "link"), Served::Text("one\ntwo\nthree".into()));
         assert_eq!(read(folder.path(), "none"), Served::Missing("none".into()));
         assert!(matches!(read(folder.path(), "a"), Served::Failed(_)));
+    }
+
+    #[test]
+    fn what_the_sandbox_hides_or_protects_is_neither_read_nor_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("it is there");
+        for name in ["hidden", "protected", "own"] {
+            fs::write(root.join(name), name).expect("written");
+        }
+        let access = [("", Access::Write), ("hidden", Access::None), ("protected", Access::Read)];
+        let access = access.map(|(name, access)| (root.join(name), access)).to_vec();
+        let files = AgentFiles::new(Some(Sandbox { access, ..Sandbox::default() }));
+        let read = |name: &str| serve(&root, &files, Service::ReadFile { path: name.into(), from: None, lines: None });
+        let write = |name: &str| serve(&root, &files, Service::WriteFile { path: name.into(), content: "x".into() });
+        assert!(matches!(read("hidden"), Served::Failed(_)) && matches!(write("hidden"), Served::Failed(_)));
+        assert_eq!(read("protected"), Served::Text("protected".into()));
+        assert!(matches!(write("protected"), Served::Failed(_)));
+        assert_eq!((read("own"), write("own")), (Served::Text("own".into()), Served::Done));
+        assert_eq!(fs::read_to_string(root.join("protected")).expect("there"), "protected");
     }
 
     /// Neither `..`, nor a link to a file or a folder, nor an absolute path leads out; nothing outside is changed.

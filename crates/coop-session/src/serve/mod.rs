@@ -17,6 +17,8 @@ use tokio::task::JoinHandle;
 use self::files::Folder;
 use self::terminal::Terminal;
 
+use crate::agent_files::AgentFiles;
+
 /// How much may wait to be done, and to be told.
 const WAITING: usize = 256;
 /// How many terminals an agent may have at a time.
@@ -58,7 +60,12 @@ impl Services {
     pub(crate) fn start(options: ServiceOptions, guard: Option<Command>) -> Self {
         let (files, queue) = mpsc::channel(WAITING);
         let (tell, outcomes) = mpsc::channel(WAITING);
-        let worker = tokio::spawn(do_files(options.folder.clone(), queue, tell.clone()));
+        let worker = tokio::spawn(do_files(
+            options.folder.clone(),
+            AgentFiles::new(options.env.sandbox.clone()),
+            queue,
+            tell.clone(),
+        ));
         Self {
             options,
             guard,
@@ -177,10 +184,10 @@ fn unknown(terminal: &str) -> Served {
 }
 
 /// Does what is asked for files, one after another: who writes and then reads, reads what was written.
-async fn do_files(folder: PathBuf, mut queue: mpsc::Receiver<Serve>, tell: mpsc::Sender<Outcome>) {
+async fn do_files(folder: PathBuf, files: AgentFiles, mut queue: mpsc::Receiver<Serve>, tell: mpsc::Sender<Outcome>) {
     while let Some(Serve { name, what }) = queue.recv().await {
-        let folder = folder.clone();
-        let done = tokio::task::spawn_blocking(move || files::serve(&folder, what)).await;
+        let (folder, seen) = (folder.clone(), files.clone());
+        let done = tokio::task::spawn_blocking(move || files::serve(&folder, &seen, what)).await;
         let outcome = done.unwrap_or_else(|error| Served::Failed(error.to_string()));
         if tell.send((name, outcome)).await.is_err() {
             return;

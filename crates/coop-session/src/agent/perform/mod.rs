@@ -10,6 +10,7 @@ use coop_api::{AgentState, Ask, AskId, Error, EvidenceSource, NudgeId, Receipt, 
 use coop_drivers::{AskDraft, Expected, Meaning, Reach, Retry, Signal, Step};
 use serde_json::Value;
 
+use super::asks::GivenAnswer;
 use super::nudges::receipt_event;
 use super::{Effect, Now, ReplyTo};
 
@@ -79,7 +80,7 @@ enum Reaction {
 /// What it is for, and who wants to know.
 pub(super) enum Purpose {
     Nudge { id: NudgeId, text: String, reply: Option<ReplyTo>, began: Instant },
-    Answer { ask: Box<Ask>, reach: Reach, answer: String, reply: ReplyTo },
+    Answer { ask: Box<Ask>, reach: Reach, answer: GivenAnswer, reply: ReplyTo },
     Interrupt { reply: ReplyTo },
     Configure { reply: ReplyTo },
 }

@@ -106,6 +106,17 @@ fn the_dialog_of_an_ask_that_was_answered_goes_and_is_no_ask() {
 }
 
 #[test]
+fn a_tool_is_named_after_it_was_allowed_and_not_after_a_denial() {
+    for (answer, tool) in [(r#"{"accept":true}"#, Some("Bash")), (r#"{"accept":false}"#, None)] {
+        let (mut agent, now) = working();
+        let (_, _waits) = held(&mut agent, "PermissionRequest", bash(), &now);
+        let answer: Answer = serde_json::from_str(answer).expect("an answer");
+        agent.respond(WriterId::default(), &answer, oneshot::channel().0, &input(""), &now);
+        assert_eq!(*agent.state(), AgentState::Working { tool: tool.map(str::to_owned) });
+    }
+}
+
+#[test]
 fn an_answer_to_a_hook_that_is_gone_is_not_sent() {
     let (mut agent, now) = working();
     let (_, waits) = held(&mut agent, "PermissionRequest", bash(), &now);
