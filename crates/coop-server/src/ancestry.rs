@@ -10,6 +10,8 @@ use std::ffi::CStr;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 
+use crate::sock_diag::find_tcp;
+
 /// A coop process that has agents below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessRole {
@@ -204,6 +206,10 @@ pub(crate) fn tcp_client(client: SocketAddr, server: SocketAddr) -> TcpClient {
 
 /// Returns the inode and the user of the client's socket; the inode is 0 if no process has it open any more.
 fn row_of(client: SocketAddr, server: SocketAddr) -> Option<(u64, u32)> {
+    // Some containers allow no netlink.
+    if let Ok(found) = find_tcp(client, server) {
+        return found.map(|socket| (socket.inode.into(), socket.uid));
+    }
     ["/proc/net/tcp", "/proc/net/tcp6"].into_iter().find_map(|table| {
         let table = fs::read_to_string(table).ok()?;
         table.lines().skip(1).find_map(|row| parse_row(row, client, server))

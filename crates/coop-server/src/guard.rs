@@ -57,7 +57,12 @@ pub(crate) async fn guard<A: Agents>(State(app): State<Arc<App<A>>>, request: Re
         path if path.starts_with(HOOKS_PATH) => Entry::Hook,
         _ => Entry::Token,
     };
-    match admit(request.extensions(), &visitor, &app.config, entry, only_looks(visitor.method, path)).await {
+    let demand = match only_looks(visitor.method, path) {
+        true if shows_files(path) => Demand::ReadFiles,
+        true => Demand::Look,
+        false => Demand::Steer,
+    };
+    match admit(request.extensions(), &visitor, &app.config, entry, demand).await {
         Ok(()) => next.run(request).await,
         Err(error) if is_grpc(request.headers()) => status(error).into_http(),
         Err(error) => Failure(error).into_response(),
@@ -76,13 +81,22 @@ pub(crate) enum Entry {
     Hook,
 }
 
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Demand {
+    Look,
+    /// What files in the agent's folder hold. A sandbox may hide some of them from the agent, so what an agent runs gets none.
+    ReadFiles,
+    Steer,
+}
+
 /// Lets a request in, or says why not. Every server's guard asks here.
 pub(crate) async fn admit(
     extensions: &Extensions,
     visitor: &Visitor<'_>,
     config: &Config,
     entry: Entry,
-    looks: bool,
+    demand: Demand,
 ) -> Result<(), Error> {
     let peer = extensions.get::<Arc<Peer>>().ok_or_else(|| Error::internal("a connection came without its peer"))?;
     // Unix sockets are out of browsers' reach.
@@ -98,7 +112,16 @@ pub(crate) async fn admit(
     if !has_token && !is_open {
         peer.check_may_look(config).await?;
     }
-    if looks { Ok(()) } else { peer.check_may_steer(config, has_token).await }
+    match demand {
+        Demand::Look => Ok(()),
+        Demand::ReadFiles => peer.check_is_outside(config, has_token).await,
+        Demand::Steer => peer.check_may_steer(config, has_token).await,
+    }
+}
+
+/// Tells whether a route shows what files hold.
+pub(crate) fn shows_files(path: &str) -> bool {
+    path.ends_with("/changes")
 }
 
 /// Tells whether a request can change nothing. The WebSocket checks each message, hooks only report, and a login is worth

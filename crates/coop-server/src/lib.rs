@@ -23,6 +23,7 @@ mod recording;
 mod routes;
 mod serve;
 pub mod shim;
+mod sock_diag;
 mod sse;
 mod wire;
 pub mod workspaces;

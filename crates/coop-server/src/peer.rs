@@ -101,6 +101,11 @@ impl Peer {
             let why = format!("{who} steers this agent; here it can only be looked at");
             return Err(Error::new(ErrorCode::Forbidden, why));
         }
+        self.check_is_outside(config, has_token).await
+    }
+
+    /// Lets those through that are no agent's. A process that coop cannot see needs the token.
+    pub(crate) async fn check_is_outside(&self, config: &Config, has_token: bool) -> Result<(), Error> {
         let why = match self.origin().await {
             Origin::Outside => return Ok(()),
             Origin::Unknown if has_token => return Ok(()),

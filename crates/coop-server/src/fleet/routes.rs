@@ -14,7 +14,7 @@ use super::types::{DownBody, SpawnBody};
 use super::{Fate, Fleet, FleetRequest, Hub, events, grpc, pass, ws};
 use crate::body::{Body, MAX_BODY, Params};
 use crate::error::Failure;
-use crate::guard::{Entry, admit, is_grpc};
+use crate::guard::{Demand, Entry, admit, is_grpc, shows_files};
 use crate::intake::{bounded, marked};
 use crate::page::{self, LOGIN_PATH, LOGOUT_PATH, LoginBody, Visitor, is_file};
 use crate::routes::{Route, route};
@@ -189,7 +189,12 @@ async fn guard<F: Fleet>(State(hub): Shared<F>, request: Request, next: Next) ->
         path if path.starts_with("/api/v1/") => gets,
         path => grpc::only_looks(path),
     };
-    match admit(request.extensions(), &visitor, &hub.config, entry, looks).await {
+    let demand = match looks {
+        true if shows_files(path) => Demand::ReadFiles,
+        true => Demand::Look,
+        false => Demand::Steer,
+    };
+    match admit(request.extensions(), &visitor, &hub.config, entry, demand).await {
         Ok(()) => next.run(request).await,
         Err(error) if is_grpc(request.headers()) => grpc::refusal(error),
         Err(error) => Failure(error).into_response(),

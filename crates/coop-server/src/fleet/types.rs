@@ -97,6 +97,9 @@ pub struct AgentCard {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub warnings: Vec<String>,
+    /// True if it runs in a sandbox; only for one agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<bool>,
     /// What was to be done for it, in order; only for one agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub done: Option<Vec<Value>>,

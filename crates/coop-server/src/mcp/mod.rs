@@ -4,7 +4,7 @@
 //! what the request itself brings. The protocol is `rmcp`'s, today's form and the earlier ones; this names the tools and turns
 //! a call into a [`ToolCall`].
 
-mod stdio;
+mod stream;
 mod tools;
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
-pub use self::stdio::serve_stdio;
+pub use self::stream::serve_stream;
 pub use self::tools::{AgentWhat, Awaited, ToolCall, When, args};
 use crate::fleet::{Fleet, Hub};
 use crate::workspaces::Caller;

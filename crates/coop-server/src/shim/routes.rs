@@ -22,7 +22,7 @@ use super::types::{
     SerializedAgentState, SerializedBy,
 };
 use super::{Shim, ws};
-use crate::guard::{Entry, admit};
+use crate::guard::{Demand, Entry, admit};
 use crate::intake::{bounded, marked};
 use crate::page::Visitor;
 
@@ -99,7 +99,8 @@ pub(crate) fn router<H: Host>(shim: &Arc<Shim<H>>) -> Router {
 async fn guard<H: Host>(State(shim): App<H>, request: Request, next: Next) -> Response {
     let visitor = Visitor { method: request.method(), uri: request.uri(), headers: request.headers() };
     let looks = matches!(*request.method(), Method::GET | Method::HEAD);
-    let checked = admit(request.extensions(), &visitor, &shim.config.server, Entry::Token, looks).await;
+    let demand = if looks { Demand::Look } else { Demand::Steer };
+    let checked = admit(request.extensions(), &visitor, &shim.config.server, Entry::Token, demand).await;
     match checked {
         Ok(()) => next.run(request).await,
         Err(error) => Failure::Forbidden(error).into_response(),

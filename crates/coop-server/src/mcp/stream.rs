@@ -1,4 +1,4 @@
-//! The same tools over standard input and output, for agents that start their servers of tools as programs. Each call is passed
+//! The same tools over a pair of streams, for agents that start their servers of tools as programs. Each call is passed
 //! on to the daemon, so a daemon that ended and began again is no matter.
 
 use std::future::Future;
@@ -7,16 +7,19 @@ use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, Conte
 use rmcp::service::{RequestContext, ServerInitializeError};
 use rmcp::{RoleServer, ServerHandler, ServiceExt};
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::nothing_but_tools;
 
 /// Serves until the input ends. `post` sends a JSON-RPC request to the daemon's `/mcp`, and returns what was answered.
-pub async fn serve_stdio<P, A>(post: P) -> Result<(), std::io::Error>
+pub async fn serve_stream<R, W, P, A>(input: R, output: W, post: P) -> Result<(), std::io::Error>
 where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
     P: Fn(Value) -> A + Clone + Send + Sync + 'static,
     A: Future<Output = Result<Value, String>> + Send + 'static,
 {
-    let served = match (Relay { post }).serve((tokio::io::stdin(), tokio::io::stdout())).await {
+    let served = match (Relay { post }).serve((input, output)).await {
         Ok(served) => served,
         // It never began.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
