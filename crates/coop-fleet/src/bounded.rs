@@ -3,15 +3,19 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use coop_api::is_coop_variable;
+use coop_sandbox::{Reach, SandboxError};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
+
+use crate::definition::Sandbox;
 
 /// How much is kept: the end, which is where programs say what is wrong.
 pub(crate) const MOST_OUTPUT: usize = 16 * 1024;
@@ -25,6 +29,32 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     remove_coop_variables(&mut command, std::env::vars_os().map(|(name, _)| name));
     command
+}
+
+/// Returns a command in a folder, in the sandbox of the agent whose folder it is, if that has one.
+pub(crate) fn command_in(
+    sandbox: Option<&Sandbox>,
+    folder: &Path,
+    hidden: &[PathBuf],
+    program: &str,
+) -> Result<Command, SandboxError> {
+    let Some(sandbox) = sandbox else {
+        let mut command = command(program);
+        command.current_dir(folder);
+        return Ok(command);
+    };
+    let home = std::env::home_dir().unwrap_or_default();
+    let at_home = |paths: &[String]| paths.iter().map(|path| coop_sandbox::in_home(path.as_ref(), &home)).collect();
+    let write: Vec<PathBuf> = at_home(&sandbox.write);
+    let secrets = coop_sandbox::secrets_of(&home).into_iter().chain(hidden.iter().cloned());
+    let also_hidden: Vec<PathBuf> = at_home(&sandbox.hide);
+    let hidden = secrets.filter(|path| !write.contains(path)).chain(also_hidden).collect();
+    let reach = Reach { folder: folder.to_owned(), write, hidden, no_network: sandbox.no_network, ..Reach::default() };
+    let words = reach.words()?;
+    let mut command = command(words.first().map_or(OsStr::new(program), OsString::as_os_str));
+    // A gate has no terminal, and must not take the daemon's.
+    command.arg("--new-session").args(words.iter().skip(1)).arg(program).current_dir(folder);
+    Ok(command)
 }
 
 fn remove_coop_variables(command: &mut Command, inherited: impl Iterator<Item = OsString>) {

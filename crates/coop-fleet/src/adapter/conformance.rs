@@ -260,6 +260,7 @@ mod tests {
             start: Start::default(),
             resume: None,
             record: None,
+            sandbox: None,
             asks_before: 0,
         }
     }

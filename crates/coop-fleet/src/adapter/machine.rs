@@ -5,6 +5,7 @@ use tokio::sync::mpsc;
 
 use super::{AgentAdapter, AgentAdapterError, AgentConfig, AgentHandle, AgentReconnectConfig, SidecarAdapter};
 use crate::Fact;
+use crate::definition::Sandbox;
 use crate::shim::LocalHttp;
 
 /// The driver of agents behind shims.
@@ -42,6 +43,16 @@ impl MachineAdapter {
 
 impl AgentAdapter for MachineAdapter {
     async fn spawn(&self, config: AgentConfig, facts: mpsc::Sender<Fact>) -> Result<AgentHandle, AgentAdapterError> {
+        let why = match &config.sandbox {
+            Some(_) if config.driver == SHIM => Some("an agent behind a shim has no sandbox; leave `sandbox` out"),
+            Some(sandbox) if !self.sidecars.makes_sandboxes() && *sandbox != Sandbox::default() => Some(
+                "`write`, `hide` and `network` of `sandbox` are for local agents; say `sandbox = true`, which a container or pod is",
+            ),
+            _ => None,
+        };
+        if let Some(why) = why {
+            return Err(AgentAdapterError::SpawnFailed { agent: config.agent, why: why.to_owned() });
+        }
         match config.driver.as_str() {
             SHIM => self.shims.spawn(config, facts).await,
             _ => self.sidecars.spawn(config, facts).await,

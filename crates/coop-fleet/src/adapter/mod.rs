@@ -19,7 +19,7 @@ pub use self::fake::{Call, FakeAgentAdapter, Operation};
 pub use self::machine::{MachineAdapter, SHIM};
 pub use self::sidecar::SidecarAdapter;
 use crate::Fact;
-use crate::definition::Start;
+use crate::definition::{Sandbox, Start};
 use crate::engine::StopMode;
 
 /// Tells whether an agent can be called this: the id is the name of its folder, which goes when it is forgotten.
@@ -45,6 +45,8 @@ pub struct AgentConfig {
     pub runtime: Option<String>,
     /// Whether it has a configuration of its own.
     pub isolate: bool,
+    /// The sandbox it runs in, if it runs in one.
+    pub sandbox: Option<Sandbox>,
     /// Whether that configuration says that the folder is trusted, so that the agent does not ask.
     pub trust: bool,
     /// Settings in the agent's own words, with `${NAME}` for variables.

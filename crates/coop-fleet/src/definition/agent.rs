@@ -3,11 +3,11 @@ use std::collections::BTreeMap;
 use coop_api::is_own_agent_setting;
 
 use super::read::{Key, Node};
-use super::{AgentDefinition, DefinitionError, OWN_AGENT, Prime, Start, actions};
+use super::{AgentDefinition, DefinitionError, OWN_AGENT, Prime, Sandbox, Start, actions};
 use crate::adapter::SHIM;
 use crate::engine::{IdleAction, Limits};
 
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 18] = [
     "driver",
     "command",
     "prompt",
@@ -15,6 +15,7 @@ const KEYS: [&str; 17] = [
     "env",
     "runtime",
     "isolate",
+    "sandbox",
     "trust",
     "settings",
     "record",
@@ -84,15 +85,26 @@ pub(super) fn read(name: &Key<'_>, node: &Node<'_>) -> Result<AgentDefinition, D
         return Err(node.error("this needs isolate = true: coop does not write to the user's own configuration"));
     }
     let is_own_agent = driver == OWN_AGENT;
+    let sandbox = table.get("sandbox").map(|node| sandbox(&node)).transpose()?.flatten();
+    let env = table.get("env").map(|node| Ok((env(&node, is_own_agent)?, node))).transpose()?;
+    if let Some((variables, node)) = &env
+        && let Some(name) = variables.keys().find(|name| name.starts_with("LD_"))
+        && sandbox.is_some()
+    {
+        let why =
+            format!("{name} would also make the agent's sidecar, which is outside of the sandbox, load libraries");
+        return Err(node.error(why));
+    }
     Ok(AgentDefinition {
         name: name.text().to_owned(),
         driver,
         command,
         prompt,
         folder: table.text("folder")?,
-        env: table.get("env").map(|node| env(&node, is_own_agent)).transpose()?.unwrap_or_default(),
+        env: env.map(|(env, _)| env).unwrap_or_default(),
         runtime: table.get("runtime").map(|node| runtime(&node)).transpose()?,
         isolate,
+        sandbox,
         trust: trust.is_some_and(|(trust, _)| trust),
         settings: table.get("settings").map(|node| settings(&node)).transpose()?,
         record: record(table.get("record"))?,
@@ -100,6 +112,29 @@ pub(super) fn read(name: &Key<'_>, node: &Node<'_>) -> Result<AgentDefinition, D
         limits: table.get("limits").map(|node| limits(&node)).transpose()?.unwrap_or_default(),
         actions,
     })
+}
+
+/// Reads `true`, `false`, or a table with what there is beyond the folder.
+fn sandbox(node: &Node<'_>) -> Result<Option<Sandbox>, DefinitionError> {
+    if let Ok(is_wanted) = node.flag() {
+        return Ok(is_wanted.then(Sandbox::default));
+    }
+    let wrong = |_| {
+        node.error("this has to be true, false or a table such as { write = [\"~/.cargo/registry\"], network = false }")
+    };
+    node.entries().map_err(wrong)?;
+    let table = node.table(&["write", "hide", "network"])?;
+    let paths = |key: &str| {
+        let Some(node) = table.get(key) else { return Ok(Vec::new()) };
+        let paths = node.texts()?;
+        match paths.iter().find(|path| !path.starts_with('/') && !path.starts_with("~/")) {
+            Some(path) => Err(node.error(format!("{path:?} has to begin with / or ~/; variables are not expanded"))),
+            None => Ok(paths),
+        }
+    };
+    let (write, hide) = (paths("write")?, paths("hide")?);
+    let has_network = table.get("network").map(|node| node.flag()).transpose()?.unwrap_or(true);
+    Ok(Some(Sandbox { write, hide, no_network: !has_network }))
 }
 
 fn settings(node: &Node<'_>) -> Result<serde_json::Value, DefinitionError> {

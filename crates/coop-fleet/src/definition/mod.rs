@@ -72,6 +72,8 @@ pub struct AgentDefinition {
     pub runtime: Option<String>,
     /// Whether it has a configuration of its own.
     pub isolate: bool,
+    /// The sandbox it runs in, if it runs in one.
+    pub sandbox: Option<Sandbox>,
     /// Whether that configuration says that the folder is trusted, so that the agent does not ask.
     pub trust: bool,
     /// Settings in the agent's own words, with `${NAME}` for variables.
@@ -84,6 +86,17 @@ pub struct AgentDefinition {
     pub limits: Limits,
     /// What is done about it.
     pub actions: Actions,
+}
+
+/// What an agent in a sandbox may do beyond its folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sandbox {
+    /// What else it may write to; `~/` is the user's home.
+    pub write: Vec<String>,
+    /// What else it must not see.
+    pub hide: Vec<String>,
+    /// Whether it has no network.
+    pub no_network: bool,
 }
 
 /// What an agent is told when it begins: always, or by why it begins. This is also how `agent-config.json` spells it.

@@ -102,6 +102,10 @@ fn mistakes_are_told_with_their_line() {
         ("[agent.a]", "line 1, column 2: \"agent\" is not known here; there are agents, policy, commands"),
         ("[agents.a]\nprompt = \"x\"", "line 1, column 9: \"a\" needs a \"command\" or a \"driver\""),
         (
+            "[agents.a]\ndriver = \"claude\"\nsandbox = true\nenv = { LD_PRELOAD = \"x.so\" }",
+            "line 4, column 7: LD_PRELOAD would also make the agent's sidecar, which is outside of the sandbox, load libraries",
+        ),
+        (
             "[agents.\"a b\"]\ndriver = \"claude\"",
             "line 1, column 9: \"a b\" cannot be a name: letters, digits, - and _, 32 at most",
         ),

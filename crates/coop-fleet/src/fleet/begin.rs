@@ -13,7 +13,7 @@ use super::owner::{Ended, Owner, UnderWay};
 use super::perform::{Job, perform};
 use crate::adapter::AgentAdapter;
 use crate::engine::{Effect, Intent};
-use crate::store::StoreError;
+use crate::store::{Defined, StoreError};
 
 const NO_CONVERSATION: &str = "it has no conversation that could be resumed";
 
@@ -58,8 +58,10 @@ impl<A: AgentAdapter, O: Outside> Owner<A, O> {
             Effect::Answer { ask, allow, text, .. } => Job::Answer { ask, allow, text },
             Effect::ResolveStop => Job::ResolveStop,
             Effect::Gate { run, limit, .. } => {
-                let folder = self.store.defined(&intent.agent)?.map(|defined| defined.folder).unwrap_or_default();
-                Job::Gate(GateRun { agent: intent.agent.clone(), run, limit, folder: folder.into() })
+                let defined = self.store.defined(&intent.agent)?;
+                let sandbox = defined.as_ref().and_then(Defined::sandbox);
+                let folder = defined.map(|defined| defined.folder).unwrap_or_default().into();
+                Job::Gate(GateRun { agent: intent.agent.clone(), run, limit, folder, sandbox })
             }
             // What could not go on is not ended for that.
             Effect::Resume if self.store.conversation(&intent.agent)?.is_none() => {

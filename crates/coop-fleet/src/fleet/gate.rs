@@ -1,11 +1,17 @@
 //! A command that decides: 0 is a yes, anything else is not.
 
+use std::path::PathBuf;
+
 use super::outside::GateRun;
 use crate::bounded::{self, Ran};
 use crate::engine::GateVerdict;
 
-pub(super) async fn run(gate: &GateRun) -> GateVerdict {
-    let mut command = bounded::command("/bin/sh");
+pub(super) async fn run(gate: &GateRun, hidden: &[PathBuf]) -> GateVerdict {
+    let command = bounded::command_in(gate.sandbox.as_ref(), &gate.folder, hidden, "/bin/sh");
+    let mut command = match command {
+        Ok(command) => command,
+        Err(why) => return GateVerdict::Broken { why: why.to_string() },
+    };
     command.arg("-c").arg(&gate.run).current_dir(&gate.folder).env("COOP_AGENT_ID", &gate.agent.0);
     match bounded::run(command, None, gate.limit).await {
         Ok(Ran { status: None, .. }) => GateVerdict::TimedOut,
@@ -26,7 +32,6 @@ fn words(kept: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
     use std::time::Duration;
 
     use coop_api::AgentId;
@@ -39,7 +44,8 @@ mod tests {
 
     async fn verdict(command: &str, limit: Duration) -> GateVerdict {
         let agent = AgentId("fixer".to_owned());
-        run(&GateRun { agent, run: command.to_owned(), limit, folder: PathBuf::from("/") }).await
+        let folder = PathBuf::from("/");
+        run(&GateRun { agent, run: command.to_owned(), limit, folder, sandbox: None }, &[]).await
     }
 
     const LIMIT: Duration = Duration::from_secs(60);
@@ -90,7 +96,7 @@ mod tests {
         let machine = Machine { refuses_gates: Some("not here"), ..Machine::default() };
         let agent = AgentId("fixer".to_owned());
         let run = "touch ran".to_owned();
-        let gate = GateRun { agent, run, limit: LIMIT, folder: folder.path().to_owned() };
+        let gate = GateRun { agent, run, limit: LIMIT, folder: folder.path().to_owned(), sandbox: None };
         assert_eq!(machine.gate(gate.clone()).await, GateVerdict::Broken { why: "not here".to_owned() });
         assert!(!folder.path().join("ran").exists());
         assert_eq!(Machine::default().gate(gate).await, GateVerdict::Passed);
@@ -100,7 +106,8 @@ mod tests {
     #[tokio::test]
     async fn a_gate_in_a_folder_that_is_not_there_is_broken() {
         let agent = AgentId("fixer".to_owned());
-        let gate = GateRun { agent, run: "true".to_owned(), limit: LIMIT, folder: PathBuf::from("/nowhere") };
-        assert!(matches!(run(&gate).await, GateVerdict::Broken { .. }));
+        let gate =
+            GateRun { agent, run: "true".to_owned(), limit: LIMIT, folder: PathBuf::from("/nowhere"), sandbox: None };
+        assert!(matches!(run(&gate, &[]).await, GateVerdict::Broken { .. }));
     }
 }

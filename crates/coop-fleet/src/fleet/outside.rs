@@ -6,6 +6,7 @@ use coop_api::AgentId;
 
 use super::gate;
 use super::notify::{Notice, Notify};
+use crate::definition::Sandbox;
 use crate::engine::GateVerdict;
 
 /// A command that is to decide.
@@ -19,6 +20,8 @@ pub struct GateRun {
     pub limit: Duration,
     /// Where.
     pub folder: PathBuf,
+    /// The sandbox of the agent, in which the command runs too.
+    pub sandbox: Option<Sandbox>,
 }
 
 /// What is done beside agents: commands that decide, and calls for people.
@@ -35,6 +38,8 @@ pub trait Outside: Clone + Send + Sync + 'static {
 pub struct Machine {
     /// How people are called.
     pub notify: Notify,
+    /// What agents in a sandbox, and their gates, do not see.
+    pub hidden: Vec<PathBuf>,
     /// Why no gate is run here, if none is.
     pub refuses_gates: Option<&'static str>,
 }
@@ -43,7 +48,7 @@ impl Outside for Machine {
     async fn gate(&self, gate: GateRun) -> GateVerdict {
         match self.refuses_gates {
             Some(why) => GateVerdict::Broken { why: why.to_owned() },
-            None => gate::run(&gate).await,
+            None => gate::run(&gate, &self.hidden).await,
         }
     }
 

@@ -209,7 +209,10 @@ async fn gate_output_goes_back_until_attempts_are_used_up_then_a_person_is_calle
     assert_eq!(of(|input| *input == Input::Due).len(), 2, "a cooldown ends once");
     let gate = lab.outside.0.lock().expect("whole").gates[0].clone();
     let limit = Duration::from_secs(90);
-    assert_eq!(gate, GateRun { agent: agent(), run: "make check".to_owned(), limit, folder: "/".into() });
+    assert_eq!(
+        gate,
+        GateRun { agent: agent(), run: "make check".to_owned(), limit, folder: "/".into(), sandbox: None }
+    );
 }
 
 #[tokio::test(start_paused = true)]

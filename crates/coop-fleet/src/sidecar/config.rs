@@ -94,6 +94,7 @@ mod tests {
             start: Start { always, resume, ..Start::default() },
             resume: None,
             record: None,
+            sandbox: None,
             asks_before: 0,
         }
     }

@@ -30,6 +30,11 @@ pub trait Launcher: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// Tells whether agents run in the sandbox that their definition describes. Containers and pods are walls of their own.
+    fn makes_sandboxes(&self) -> bool {
+        false
+    }
+
     /// Tells why gates and named commands are not run for agents of this launcher, if they are not.
     fn refuses_commands(&self) -> Option<&'static str> {
         None

@@ -14,7 +14,7 @@ use super::launcher::{Address, Dismissal, Found, KEPT, LaunchError, Launcher, Ru
 use super::process::{Identity, Launched, launch, watch_child, watch_other};
 use crate::adapter::AgentConfig;
 use crate::bounded;
-use crate::definition::OWN_AGENT;
+use crate::definition::{OWN_AGENT, Sandbox};
 
 /// What the terminal of an agent is recorded to.
 pub(crate) const RECORDING: &str = "terminal.cast";
@@ -38,9 +38,26 @@ impl LocalLauncher {
             command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_own_agent_setting)));
         }
         command.envs(&config.env).current_dir(&config.folder);
-        command.args(["--own-session", "--socket"]).arg(folder.join("coop.sock")).args(words(config, folder));
+        command.args(["--own-session", "--socket"]).arg(folder.join("coop.sock"));
+        command.args(config.sandbox.iter().flat_map(|sandbox| sandbox_words(sandbox, folder)));
+        command.args(words(config, folder));
         command
     }
+}
+
+/// Returns the options for an agent in a sandbox. The folder is one of those in the daemon's, which the agent does not see.
+fn sandbox_words(sandbox: &Sandbox, folder: &Path) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec!["--sandbox".into()];
+    if let Some(state) = folder.ancestors().nth(2) {
+        words.extend(["--sandbox-hide".into(), state.into()]);
+    }
+    for (option, paths) in [("--sandbox-write", &sandbox.write), ("--sandbox-hide", &sandbox.hide)] {
+        words.extend(paths.iter().flat_map(|path| [option, path]).map(OsString::from));
+    }
+    if sandbox.no_network {
+        words.push("--sandbox-no-network".into());
+    }
+    words
 }
 
 /// Returns the rest of a sidecar's command line, for one that sees the agent's folder where it is here.
@@ -85,6 +102,10 @@ async fn look(folder: &Path) -> Option<(Identity, bool)> {
 
 #[async_trait]
 impl Launcher for LocalLauncher {
+    fn makes_sandboxes(&self) -> bool {
+        true
+    }
+
     async fn start(&self, config: &AgentConfig, folder: &Path) -> Result<Sidecar, LaunchError> {
         let Launched { identity, child } = launch(&mut self.command(config, folder), folder).await?;
         Ok(Sidecar { name: identity.name(), address: Address::Socket, ended: watch_child(child) })

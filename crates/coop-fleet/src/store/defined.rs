@@ -4,7 +4,7 @@ use coop_api::AgentId;
 use serde::{Deserialize, Serialize};
 
 use crate::adapter::AgentConfig;
-use crate::definition::Definition;
+use crate::definition::{Definition, Sandbox};
 use crate::engine::{Agent, Rules};
 
 /// Where an agent's rules come from: the text of a definition, and the name in it. It is kept as text, so that what was
@@ -46,6 +46,20 @@ impl Defined {
         Some(Definition::parse(&self.text).ok()?.agents.remove(&self.name)?.driver)
     }
 
+    /// Returns the sandbox that this agent runs in, if it runs in one. A definition that cannot be read has the default one.
+    pub fn sandbox(&self) -> Option<Sandbox> {
+        match Definition::parse(&self.text).map(|mut definition| definition.agents.remove(&self.name)) {
+            Ok(Some(agent)) => agent.sandbox,
+            Ok(None) | Err(_) => Some(Sandbox::default()),
+        }
+    }
+
+    /// Tells whether this agent has a configuration of its own.
+    pub fn is_isolated(&self) -> bool {
+        let agent = Definition::parse(&self.text).ok().and_then(|mut definition| definition.agents.remove(&self.name));
+        agent.is_some_and(|agent| agent.isolate)
+    }
+
     /// Returns how a process of this agent is started now, to go on with a conversation or not.
     pub(crate) fn config(&self, agent: &Agent, resume: Option<String>, asks_before: u64) -> Option<AgentConfig> {
         let (stop, ask_user) = agent.stop(&self.rules()?);
@@ -59,6 +73,7 @@ impl Defined {
             runtime: definition.runtime,
             settings: definition.settings,
             isolate: definition.isolate,
+            sandbox: definition.sandbox,
             trust: definition.trust,
             stop,
             ask_user,

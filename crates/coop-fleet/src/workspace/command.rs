@@ -1,12 +1,14 @@
 //! Commands that a definition has a name for, which agents may run by it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use coop_sandbox::SandboxError;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::bounded;
+use crate::definition::Sandbox;
 
 /// How long one may take if nobody says: less than agents allow a tool to take.
 pub(crate) const COMMAND_LIMIT: Duration = Duration::from_secs(50);
@@ -38,6 +40,9 @@ pub enum CommandError {
     /// It could not be run.
     #[error("{0} cannot be run")]
     Start(String, #[source] std::io::Error),
+    /// There is no sandbox for it.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
     /// It was ended.
     #[error("{0} took longer than {1:?} and was ended")]
     TimedOut(String, Duration),
@@ -46,10 +51,16 @@ pub enum CommandError {
 impl NamedCommand {
     /// Runs it in a folder. What an agent gives it comes as JSON on its standard input, and never as words, which could be
     /// options that nobody has thought of.
-    pub async fn run(&self, folder: &Path, given: &[Value]) -> Result<CommandEnd, CommandError> {
+    pub async fn run(
+        &self,
+        folder: &Path,
+        sandbox: Option<&Sandbox>,
+        hidden: &[PathBuf],
+        given: &[Value],
+    ) -> Result<CommandEnd, CommandError> {
         let (program, words) = self.run.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
-        let mut command = bounded::command(program);
-        command.args(words).current_dir(folder);
+        let mut command = bounded::command_in(sandbox, folder, hidden, program)?;
+        command.args(words);
         let input = serde_json::to_vec(given).unwrap_or_default();
         let failed = |error| CommandError::Start(program.to_owned(), error);
         let ran = bounded::run(command, Some(input), self.limit).await.map_err(failed)?;
@@ -74,8 +85,9 @@ mod tests {
     #[tokio::test]
     async fn its_words_are_words_and_what_it_is_given_is_its_input() {
         let folder = tempfile::tempdir().expect("a folder");
-        let run =
-            async |words: &[&str], given: &[Value]| command(words, LIMIT).run(folder.path(), given).await.expect("run");
+        let run = async |words: &[&str], given: &[Value]| {
+            command(words, LIMIT).run(folder.path(), None, &[], given).await.expect("run")
+        };
         let end = run(&["echo", "$(id)", "; rm -rf x", "`id`"], &[]).await;
         assert_eq!(end, CommandEnd { code: Some(0), output: "$(id) ; rm -rf x `id`\n".into(), is_cut: false });
         let end = run(&["cat"], &[json!("--help"), json!({ "a": 1 })]).await;
@@ -90,9 +102,9 @@ mod tests {
 
     #[tokio::test]
     async fn one_that_takes_too_long_is_ended_and_one_that_is_not_there_is_told() {
-        let slow = command(&["sleep", "600"], Duration::from_millis(50)).run(Path::new("/"), &[]).await;
+        let slow = command(&["sleep", "600"], Duration::from_millis(50)).run(Path::new("/"), None, &[], &[]).await;
         assert!(matches!(slow, Err(CommandError::TimedOut(..))), "{slow:?}");
-        let missing = command(&["/nowhere/x"], LIMIT).run(Path::new("/"), &[]).await;
+        let missing = command(&["/nowhere/x"], LIMIT).run(Path::new("/"), None, &[], &[]).await;
         assert_eq!(missing.expect_err("not there").to_string(), "/nowhere/x cannot be run");
     }
 }

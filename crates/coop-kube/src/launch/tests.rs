@@ -106,6 +106,7 @@ fn config() -> AgentConfig {
         start: Start::default(),
         resume: None,
         record: None,
+        sandbox: None,
         asks_before: 0,
     }
 }

@@ -231,6 +231,11 @@ impl SidecarAdapter {
         self.launcher.refuses(agent)
     }
 
+    /// Tells whether agents run in the sandbox that their definition describes.
+    pub(crate) fn makes_sandboxes(&self) -> bool {
+        self.launcher.makes_sandboxes()
+    }
+
     /// Tells why gates and named commands are not run for agents in sidecars, if they are not.
     pub fn refuses_commands(&self) -> Option<&'static str> {
         self.launcher.refuses_commands()
