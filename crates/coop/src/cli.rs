@@ -140,6 +140,19 @@ pub(crate) enum Sub {
         /// Processes that lead the sessions to end
         leaders: Vec<u32>,
     },
+    /// Takes the terminal of a sandbox and becomes the program that runs in it (used by sidecars)
+    #[command(hide = true)]
+    Enter {
+        /// The process to give the terminal to, instead of becoming a program
+        #[arg(long, value_name = "PID")]
+        terminal_to: Option<i32>,
+        /// Leave the terminal alone: the program has none
+        #[arg(long, conflicts_with = "terminal_to")]
+        without_terminal: bool,
+        /// The program and its words
+        #[arg(last = true)]
+        command: Vec<OsString>,
+    },
     /// Waits until something listens on a socket and becomes the program that needs it (used by sidecars)
     #[command(hide = true)]
     Await {
@@ -201,6 +214,19 @@ pub(crate) struct Serve {
     /// Tell an agent with a configuration of its own (`--isolate`) that its folder is trusted. Without it the agent asks
     #[arg(long, env = "COOP_TRUST")]
     pub(crate) trust: bool,
+    /// Run the agent in a sandbox (bubblewrap): it writes to nothing but its folder and its own configuration, and sees
+    /// neither other processes nor coop's files. Refused where the machine has no bubblewrap
+    #[arg(long, env = "COOP_SANDBOX", conflicts_with = "attach")]
+    pub(crate) sandbox: bool,
+    /// Let an agent in a sandbox also write to PATH; may be given often
+    #[arg(long, env = "COOP_SANDBOX_WRITE", value_name = "PATH", value_delimiter = ':', requires = "sandbox")]
+    pub(crate) sandbox_write: Vec<PathBuf>,
+    /// Also hide PATH from an agent in a sandbox; may be given often
+    #[arg(long, env = "COOP_SANDBOX_HIDE", value_name = "PATH", value_delimiter = ':', requires = "sandbox")]
+    pub(crate) sandbox_hide: Vec<PathBuf>,
+    /// Give an agent in a sandbox no network, not even this machine's
+    #[arg(long, env = "COOP_SANDBOX_NO_NETWORK", requires = "sandbox")]
+    pub(crate) sandbox_no_network: bool,
     /// JSON with the agent's settings, stop gate and start text, or TOML with patterns of its screen; one of each may be given
     #[arg(long, env = "COOP_AGENT_CONFIG", value_name = "PATH")]
     pub(crate) agent_config: Vec<PathBuf>,

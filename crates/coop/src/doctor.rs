@@ -45,6 +45,10 @@ pub(crate) async fn run(options: Doctor) -> anyhow::Result<i32> {
         writeln!(out)?;
     } else {
         out.write_all(table(&findings).as_bytes())?;
+        match coop_sandbox::check() {
+            Ok(()) => writeln!(out, "\nAgents can run in a sandbox (`coop --sandbox`).")?,
+            Err(why) => writeln!(out, "\nAgents cannot run in a sandbox (`coop --sandbox`): {why}.")?,
+        }
     }
     Ok(0)
 }

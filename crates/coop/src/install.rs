@@ -150,7 +150,7 @@ fn wanted(what: &str) -> anyhow::Result<(&'static Known, String)> {
     Ok((known, version.to_owned()))
 }
 
-fn prefix() -> Option<PathBuf> {
+pub(crate) fn prefix() -> Option<PathBuf> {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let data = set("XDG_DATA_HOME").or_else(|| set("HOME").map(|home| home.join(".local/share")))?;
     Some(data.join("coop/agents"))

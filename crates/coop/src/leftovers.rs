@@ -3,8 +3,8 @@
 //! `.lock` is held while a sidecar makes something there or tidies up, so that nobody sees anything half made.
 //! `PID/` has the files of one sidecar, which holds `PID/lock` as long as it lives. `PID.sock` is its socket.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -44,6 +44,11 @@ impl Claim {
     }
 }
 
+/// The link in a sidecar's folder to the `/tmp` of its agent, which cannot write there.
+const TMP: &str = "tmp";
+/// What the name of such a folder begins with.
+const TMP_PREFIX: &str = "coop-tmp-";
+
 /// A folder for one sidecar's files, removed with it.
 pub(crate) struct Folder {
     path: PathBuf,
@@ -66,8 +71,27 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
+        remove(&self.path);
     }
+}
+
+/// Makes the folder that is `/tmp` for a sidecar's agent. It goes with the sidecar's folder, which is too small for it: a
+/// runtime folder is in memory.
+pub(crate) fn make_tmp(sidecar: &Path) -> anyhow::Result<PathBuf> {
+    let folder = std::env::temp_dir().join(format!("{TMP_PREFIX}{}", uuid::Uuid::new_v4().simple()));
+    let made = DirBuilder::new().mode(0o700).create(&folder).and_then(|()| folder.canonicalize());
+    let folder = made.with_context(|| format!("cannot make {}", folder.display()))?;
+    symlink(&folder, sidecar.join(TMP)).with_context(|| format!("cannot write to {}", sidecar.display()))?;
+    Ok(folder)
+}
+
+/// Removes a sidecar's folder, and the `/tmp` of its agent.
+fn remove(folder: &Path) {
+    let is_ours = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(TMP_PREFIX));
+    if let Some(tmp) = fs::read_link(folder.join(TMP)).ok().filter(is_ours) {
+        let _ = fs::remove_dir_all(tmp);
+    }
+    let _ = fs::remove_dir_all(folder);
 }
 
 /// Waits for a lock that is held for moments only. Whoever keeps it for longer must not hinder us.
@@ -92,7 +116,7 @@ fn sweep(folder: &Path) {
         let Some(name) = name.to_str() else { continue };
         if let Some(pid) = number(name) {
             if is_dead(&path, pid) {
-                let _ = fs::remove_dir_all(&path);
+                remove(&path);
             }
         } else if let Some(pid) = name.strip_suffix(".sock").and_then(number)
             && !lives(pid)

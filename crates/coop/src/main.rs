@@ -13,6 +13,7 @@ mod command;
 mod config;
 mod doctor;
 mod driven;
+mod enter;
 mod fleet;
 mod guard;
 mod hook;
@@ -27,6 +28,7 @@ mod operator;
 mod paths;
 mod record;
 mod run;
+mod sandbox;
 mod serve;
 mod session_file;
 mod shield;
@@ -37,7 +39,12 @@ use std::process::ExitCode;
 
 use crate::cli::{Cli, Sim, Simulated, Sub};
 
+/// The first descriptor that is none of the three standard streams.
+const FIRST_INHERITED: i32 = 3;
+
 fn main() -> ExitCode {
+    // A program in a sandbox could read through a file that is open already.
+    close_fds::CloseFdsBuilder::new().cloexecfrom(FIRST_INHERITED);
     shield::close_if_secret();
     let cli = Cli::read();
     if let Some(Sub::Hook { event, hold, guest }) = &cli.sub {
@@ -48,6 +55,15 @@ fn main() -> ExitCode {
     if let Some(Sub::Guard { socket, leaders }) = &cli.sub {
         guard::run(socket, leaders);
         return ExitCode::SUCCESS;
+    }
+    if let Some(Sub::Enter { terminal_to, without_terminal, command }) = &cli.sub {
+        return match (terminal_to, without_terminal) {
+            (Some(pid), _) => {
+                enter::give_terminal(*pid).map_or_else(|error| fail(&error.into()), |()| ExitCode::SUCCESS)
+            }
+            (None, false) => fail(&enter::run_on_terminal(command)),
+            (None, true) => fail(&enter::run(command)),
+        };
     }
     if let Some(Sub::Await { within, socket, missing, words, commands }) = &cli.sub {
         return fail(&await_socket::run(socket, missing, *within, *words, commands).into());
@@ -90,7 +106,7 @@ fn main() -> ExitCode {
             #[cfg(feature = "kubernetes")]
             Some(Sub::Unpack(options)) => operator::unpack(&options),
             Some(Sub::Sim(Sim { what })) => simulate(what).await,
-            Some(Sub::Hook { .. } | Sub::Guard { .. } | Sub::Await { .. }) => Ok(0),
+            Some(Sub::Hook { .. } | Sub::Guard { .. } | Sub::Enter { .. } | Sub::Await { .. }) => Ok(0),
             Some(Sub::Bridge(options)) => Ok(bridge::run(options.target()?).await?),
         }
     });

@@ -32,6 +32,12 @@ pub(crate) fn runtime_dir() -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
+/// Returns the folder for what outlives a process: the daemon's state, and agents' own configurations.
+pub(crate) fn state_dir(home: &Path) -> PathBuf {
+    let state = env::var_os("XDG_STATE_HOME").filter(|dir| !dir.is_empty());
+    state.map_or_else(|| home.join(".local/state"), PathBuf::from).join("coop")
+}
+
 /// Returns where a program is.
 pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;

@@ -1,5 +1,6 @@
 //! The sidecar: bind, start, serve, end.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Mutex;
@@ -21,13 +22,13 @@ use crate::bridge;
 use crate::cli::{Linger, LogFormat, LogLevel, Serve};
 use crate::command::command;
 use crate::config::AgentConfig;
-use crate::driven::{self, minute};
+use crate::driven::{self, ServedTools, minute};
 use crate::leftovers::Folder;
 use crate::listen::{self, SocketFile};
 use crate::log_file::{Log, LogOwner};
 use crate::session_file::{Resumed, SessionFile, not_kept};
-use crate::shield;
 use crate::shim::brief;
+use crate::{mcp, shield};
 
 /// A second signal counts as another order only after this: `timeout` and shells send one to a process and to its group.
 const SAME_ORDER: Duration = Duration::from_millis(500);
@@ -47,6 +48,11 @@ const AGENT_SOCKET: &str = "agent.sock";
 pub(crate) struct CannotRun(StartError);
 
 impl CannotRun {
+    /// Returns it for a program that this process could not become.
+    pub(crate) fn of(program: OsString, source: io::Error) -> Self {
+        Self(StartError::Spawn(SpawnError::Exec { program, source }))
+    }
+
     /// The exit code a shell gives for it.
     pub(crate) fn code(&self) -> u8 {
         match &self.0 {
@@ -161,7 +167,7 @@ pub(crate) struct Running {
     /// Whether coop can go on with its conversations.
     pub(crate) resumes: bool,
     // In this order: the agent's socket is in the folder.
-    pub(crate) _sockets: [SocketFile; 2],
+    pub(crate) _sockets: [Option<SocketFile>; 3],
     pub(crate) _folder: Folder,
 }
 
@@ -170,11 +176,12 @@ pub(crate) async fn start(options: &Serve, config: AgentConfig, size: Size) -> a
     let bound = listen::bind(options).await?;
     let folder = Folder::make()?;
     let (agent_listener, agent_socket) = listen::socket_file(&folder.path().join(AGENT_SOCKET))?;
-    let (command, queries) = command(options, &agent_socket.path)?;
+    let (mut command, queries) = command(options, &agent_socket.path)?;
     let chosen = driven::choose(options, &command)?;
-    let driven = driven::agent(options, &chosen, config, &command, folder.path())?;
+    let driven = driven::agent(options, &chosen, config, &mut command, folder.path())?;
     let resumes = driven.as_ref().is_some_and(|driven| driven.resumes);
-    let driven = driven.map(|driven| driven.agent);
+    let (driven, served_tools) = driven.map(|driven| (driven.agent, driven.served_tools)).unzip();
+    let tools_socket = serve_tools(served_tools.flatten())?;
     if let Some(path) = options.session_file.as_deref().filter(|_| !resumes) {
         tracing::warn!("{}", not_kept(path));
     }
@@ -200,8 +207,8 @@ pub(crate) async fn start(options: &Serve, config: AgentConfig, size: Size) -> a
             None
         }
     };
-    let recorded =
-        options.record.clone().map(|path| Recorded { path, name: chosen.name.to_owned(), links: Links::Followed });
+    let links = if options.sandbox { Links::Refused } else { Links::Followed };
+    let recorded = options.record.clone().map(|path| Recorded { path, name: chosen.name.to_owned(), links });
     let token = options.auth_token.clone();
     let served = Config {
         token,
@@ -225,9 +232,17 @@ pub(crate) async fn start(options: &Serve, config: AgentConfig, size: Size) -> a
         lines: bound.lines,
         recorder,
         resumes,
-        _sockets: [bound.socket, agent_socket],
+        _sockets: [Some(bound.socket), Some(agent_socket), tools_socket],
         _folder: folder,
     })
+}
+
+/// Serves the fleet's tools, in the background, to an agent that does not reach the daemon.
+fn serve_tools(tools: Option<ServedTools>) -> anyhow::Result<Option<SocketFile>> {
+    let Some(ServedTools { socket, identity }) = tools else { return Ok(None) };
+    let (listener, socket) = listen::socket_file(&socket)?;
+    tokio::spawn(mcp::serve_on(listener, identity));
+    Ok(Some(socket))
 }
 
 /// Returns the command that ends the agent should the sidecar be killed.

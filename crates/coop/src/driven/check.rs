@@ -1,5 +1,6 @@
 //! What an agent can do of what is wanted of it, said before anything runs.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::process::Stdio;
@@ -82,15 +83,10 @@ pub(super) fn offered(
 
 /// Returns what the agent's program says of its version; nothing if it says nothing in time.
 pub(super) fn version(command: &Command, launch: &Launch) -> Option<String> {
-    let mut words = launch.split().0.iter();
-    let mut asked = std::process::Command::new(words.next()?);
-    asked.args(words).arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    for (name, value) in &command.env {
-        match value {
-            Some(value) => asked.env(name, value),
-            None => asked.env_remove(name),
-        };
-    }
+    let (program, args) = launch.split().0.split_first()?;
+    let args = args.iter().map(String::as_str).chain(["--version"]).map(OsString::from).collect();
+    let mut asked = Command { program: program.into(), args, ..command.clone() }.without_terminal();
+    asked.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = asked.spawn().ok()?;
     let mut stdout = child.stdout.take()?;
     let (tell, told) = mpsc::channel();

@@ -1,24 +1,24 @@
 //! The files of an agent's configuration: where coop's own are, and how they are written.
 
-use std::env;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use coop_api::lasting_hash;
 use coop_drivers::{Existing, FileToWrite, Known, merge};
+use coop_folder::beneath;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, renameat, unlinkat};
+use rustix::io::Errno;
 use serde_json::Value;
 
-use crate::paths::{private, text};
+use crate::paths::{private, state_dir, text};
 
 /// Returns a folder of coop's for the agent's configuration, by which no dialog comes up. Nobody else's is ever written.
 pub(super) fn isolated(home: &str, known: &Known, cwd: &Path) -> anyhow::Result<String> {
-    let state = match env::var_os("XDG_STATE_HOME").filter(|dir| !dir.is_empty()) {
-        Some(dir) => PathBuf::from(dir),
-        None => Path::new(home).join(".local/state"),
-    };
-    text(&private(state.join("coop/isolated").join(known.name).join(folder_name(cwd)))?)
+    let all = state_dir(Path::new(home)).join("isolated");
+    text(&private(all.join(known.name).join(folder_name(cwd)))?)
 }
 
 /// Returns a name for what belongs to a folder: readable, and another for each.
@@ -45,6 +45,59 @@ pub(crate) fn write_private(file: &FileToWrite) -> io::Result<()> {
     written.and_then(|()| fs::rename(&new, path)).inspect_err(|_| drop(fs::remove_file(&new)))
 }
 
+/// Writes such a file in a folder that the agent writes to. Neither the file nor a folder on the way to it may be a link, through
+/// which another file would be read or written. The kernel checks that with each step, so the agent cannot change it between two.
+pub(super) fn write_private_beneath(folder: &str, file: &FileToWrite) -> io::Result<()> {
+    let path = Path::new(&file.path);
+    let Ok(within) = path.strip_prefix(folder) else { return write_private(file) };
+    let refused = |error: io::Error| match Errno::from_io_error(&error) {
+        Some(Errno::LOOP | Errno::NOTDIR | Errno::XDEV) => io::Error::other(format!(
+            "{} or a folder above it is a link, which the agent may have made; remove it, and start the agent again",
+            path.display()
+        )),
+        _ => error,
+    };
+    let (Some(name), Some(parent)) = (within.file_name(), within.parent()) else {
+        return Err(io::ErrorKind::InvalidFilename.into());
+    };
+    let is_folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut at = openat(CWD, folder, is_folder, Mode::empty())?;
+    for part in parent {
+        match mkdirat(&at, part, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        at = open_beneath(&at, part.as_ref(), is_folder).map_err(refused)?;
+    }
+    let there = match open_beneath(&at, name.as_ref(), OFlags::RDONLY | OFlags::NONBLOCK) {
+        Ok(found) => Some(File::from(found)).filter(|file| file.metadata().is_ok_and(|found| found.is_file())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(refused(error)),
+    };
+    let content = match file.existing {
+        Existing::Replaced => file.content.clone(),
+        Existing::Merged => {
+            let there = there.and_then(|mut file| {
+                let mut bytes = Vec::new();
+                file.read_to_end(&mut bytes).ok().map(|_| bytes)
+            });
+            merged(there, &file.content)?
+        }
+    };
+    let new = format!("{}.{}.new", name.to_string_lossy(), uuid::Uuid::new_v4().simple());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let written = openat(&at, &new, flags, Mode::RUSR | Mode::WUSR).map_err(io::Error::from);
+    let written = written.and_then(|file| File::from(file).write_all(content.as_bytes()));
+    let renamed = written.and_then(|()| Ok(renameat(&at, &new, &at, name)?));
+    renamed.inspect_err(|_| {
+        let _ = unlinkat(&at, &new, AtFlags::empty());
+    })
+}
+
+fn open_beneath(folder: &OwnedFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    beneath(folder, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+}
+
 /// Returns JSON with the fields of both; what is there and is not JSON goes.
 fn merged(there: Option<Vec<u8>>, more: &str) -> io::Result<String> {
     let mut all = there.and_then(|there| serde_json::from_slice(&there).ok()).unwrap_or(Value::Null);
@@ -66,6 +119,36 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_link_that_an_agent_left_in_its_configuration_is_not_followed() {
+        let all = tempfile::tempdir().expect("a folder");
+        let own = all.path().join("own");
+        fs::create_dir(&own).expect("made");
+        fs::create_dir(all.path().join("other")).expect("made");
+        fs::write(all.path().join("secret"), r#"{"key":1}"#).expect("written");
+        std::os::unix::fs::symlink(all.path().join("secret"), own.join("f.json")).expect("made");
+        std::os::unix::fs::symlink(all.path().join("other"), own.join("deep")).expect("made");
+        for name in ["f.json", "deep/f.json"] {
+            let path = text(&own.join(name)).expect("text");
+            let file = FileToWrite { path, content: "{}".to_owned(), existing: Existing::Merged };
+            let refused = write_private_beneath(&text(&own).expect("text"), &file).expect_err("a link");
+            assert!(refused.to_string().contains("is a link"), "{refused}");
+        }
+        let file = |existing, content: &str| FileToWrite {
+            path: text(&own.join("new/f.json")).expect("text"),
+            content: content.to_owned(),
+            existing,
+        };
+        for (existing, content) in [(Existing::Replaced, r#"{"a":1}"#), (Existing::Merged, r#"{"b":2}"#)] {
+            write_private_beneath(&text(&own).expect("text"), &file(existing, content)).expect("written");
+        }
+        assert_eq!(fs::read_to_string(own.join("new/f.json")).expect("read"), r#"{"a":1,"b":2}"#);
+        assert_eq!(fs::metadata(own.join("new/f.json")).expect("it is there").mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(own.join("new")).expect("a folder").count(), 1, "nothing else is left");
+        assert_eq!(fs::read_dir(all.path().join("other")).expect("a folder").count(), 0);
+        assert_eq!(fs::read_to_string(all.path().join("secret")).expect("read"), r#"{"key":1}"#);
+    }
 
     /// Two agents in one folder share it, and the second start lost what the first agent had written.
     #[test]

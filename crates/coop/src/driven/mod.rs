@@ -7,7 +7,7 @@ mod prepare;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{env, fs};
 
@@ -23,7 +23,11 @@ use serde_json::Value;
 pub(crate) use self::files::write_private;
 use crate::cli::{Isolate, Serve};
 use crate::config::AgentConfig;
-use crate::paths::text;
+use crate::paths::{private, text};
+use crate::sandbox;
+
+/// The socket in a sidecar's folder at which it serves the fleet's tools to an agent in a sandbox.
+const TOOLS_SOCKET: &str = "tools.sock";
 
 /// What is run and as what.
 pub(crate) struct Chosen {
@@ -86,6 +90,15 @@ pub(crate) struct Driven {
     pub(crate) agent: AgentOptions,
     /// Whether coop can go on with its conversations.
     pub(crate) resumes: bool,
+    /// The fleet's tools, if the sidecar serves them because the agent does not reach the daemon.
+    pub(crate) served_tools: Option<ServedTools>,
+}
+
+/// The fleet's tools, served by a sidecar to its agent.
+pub(crate) struct ServedTools {
+    pub(crate) socket: PathBuf,
+    /// The file with the agent's token.
+    pub(crate) identity: PathBuf,
 }
 
 /// Returns how to run the agent, if it is one that is known.
@@ -93,7 +106,7 @@ pub(crate) fn agent(
     options: &Serve,
     chosen: &Chosen,
     mut config: AgentConfig,
-    command: &Command,
+    command: &mut Command,
     folder: &Path,
 ) -> anyhow::Result<Option<Driven>> {
     if chosen.known.is_none() {
@@ -115,6 +128,7 @@ pub(crate) fn agent(
             if options.isolate == Isolate::IfPossible {
                 not_isolated("a program that coop does not know");
             }
+            command.sandbox = sandbox::make(options, None, &agents_folder(options, folder)?, None)?;
             return Ok(None);
         }
     };
@@ -127,18 +141,32 @@ pub(crate) fn agent(
         Some(rules) => rules,
         None => known.rules()?,
     };
-    let mut launch = launch(options, known, program_at, command, config.settings.take(), folder)?;
+    let tools_socket = options.sandbox.then(|| folder.join(TOOLS_SOCKET));
+    let folder = agents_folder(options, folder)?;
+    let mut launch = launch(options, known, program_at, command, config.settings.take(), &folder)?;
+    let mut own_folder = launch.isolated.clone();
+    if let Some(variable) = known.state_variable.filter(|_| options.sandbox) {
+        let state = files::isolated(&launch.home, known, Path::new(&launch.cwd))?;
+        command.env.push((variable.into(), Some(state.clone().into())));
+        own_folder = Some(state);
+    }
+    command.sandbox = sandbox::make(options, Some((known, &launch)), &folder, own_folder.as_deref())?;
     launch.mcp = std::mem::take(&mut config.mcp);
     let mut resumes = false;
+    let mut served_tools = None;
     if options.attach.is_none() {
         if known.asks_version {
             launch.version = check::version(command, &launch);
         }
         // What is wrong is better said before anything runs.
         let mut driver = (known.new)(rules.clone(), &launch);
-        if let Some(tools) = config.tools.take().filter(|_| driver.heeds().mcp) {
-            launch.mcp.push(own_tools(&tools)?);
+        if let Some(identity) = config.tools.take().filter(|_| driver.heeds().mcp) {
+            launch.mcp.push(match &tools_socket {
+                Some(socket) => own_tools("--via", socket)?,
+                None => own_tools("--as", &identity)?,
+            });
             driver = (known.new)(rules.clone(), &launch);
+            served_tools = tools_socket.map(|socket| ServedTools { socket, identity });
         }
         check::heeded(driver.as_ref(), known, &launch, options.resumed_by_file())?;
         resumes = driver.heeds().resume;
@@ -146,7 +174,10 @@ pub(crate) fn agent(
             config.without_optional_gate();
         }
         check::offered(driver.as_ref(), known, &launch, &config.stop, &config.start)?;
-        driver.setup(&launch).map_err(|wrong| check::with_file(wrong, options.resumed_by_file()))?;
+        let setup = driver.setup(&launch).map_err(|wrong| check::with_file(wrong, options.resumed_by_file()))?;
+        if options.sandbox_no_network && matches!(setup.link, Link::Http { .. }) {
+            bail!("--sandbox-no-network: coop reaches {} over the network of this machine; leave it out", known.name);
+        }
     }
     let command = command.clone();
     let session = config.session.take();
@@ -165,7 +196,12 @@ pub(crate) fn agent(
         start: config.start,
         asks_before: config.asks_before,
     };
-    Ok(Some(Driven { agent, resumes }))
+    Ok(Some(Driven { agent, resumes, served_tools }))
+}
+
+/// Returns the folder of a sidecar's files that the agent may use. In a sandbox the agent writes there, and not beside it.
+fn agents_folder(options: &Serve, sidecar: &Path) -> anyhow::Result<PathBuf> {
+    if options.sandbox { private(sidecar.join(sandbox::AGENT_FOLDER)) } else { Ok(sidecar.to_owned()) }
 }
 
 /// Says that an agent that should be isolated if possible is not: in the log, and if there is none for that, without it.
@@ -181,10 +217,10 @@ fn not_isolated(who: &str) {
     }
 }
 
-/// Returns the server of the fleet's own tools. What it is started with has no secret in it: that is in the file.
-fn own_tools(identity: &Path) -> anyhow::Result<McpServer> {
+/// Returns the server of the fleet's own tools. What it is started with has no secret in it: that is in a file.
+fn own_tools(option: &str, path: &Path) -> anyhow::Result<McpServer> {
     let program = env::current_exe().context("cannot find coop's own program file")?;
-    let args = vec!["mcp".to_owned(), "--as".to_owned(), text(identity)?];
+    let args = vec!["mcp".to_owned(), option.to_owned(), text(path)?];
     let way = McpWay::Program { command: text(&program)?, args, env: BTreeMap::new() };
     Ok(McpServer { name: "coop".to_owned(), way })
 }
@@ -236,10 +272,15 @@ fn launch(
         }
     }
     for path in (known.reads)(&launch) {
-        // A file in the agent's folder may be a link, or a pipe without a writer.
-        let read = match Path::new(&path).strip_prefix(&cwd) {
-            Ok(within) => read_beneath(&cwd, within).and_then(io::read_to_string),
-            Err(_) => fs::read_to_string(&path),
+        // A file that the agent writes may be a link, or a pipe without a writer.
+        let of_kind = known.folders.iter().map(|folder| Path::new(&launch.home).join(folder));
+        let of_kind: Vec<_> = of_kind.filter(|_| options.sandbox).collect();
+        let own = launch.isolated.as_deref().map(Path::new).into_iter().chain([cwd.as_path()]);
+        let own = own.chain(of_kind.iter().map(PathBuf::as_path));
+        let beneath = own.filter_map(|own| Some((own, Path::new(&path).strip_prefix(own).ok()?))).next();
+        let read = match beneath {
+            Some((own, within)) => read_beneath(own, within).and_then(io::read_to_string),
+            None => fs::read_to_string(&path),
         };
         match read {
             Ok(content) => drop(launch.contents.insert(path, content)),

@@ -11,7 +11,7 @@ use coop_drivers::{Known, Launch, Link, Ready, Rules, Setup};
 use coop_session::{Prepared, ServiceOptions};
 use coop_term::{Command, Streams};
 
-use super::files::write_private;
+use super::files::{write_private, write_private_beneath};
 use crate::hook;
 use crate::paths::text;
 use crate::record::{Record, Server};
@@ -41,7 +41,10 @@ pub(super) fn prepare(
         Record { driver, folder, env: at_home.into_iter().collect(), server: Server::of(&link) }.write(path)?;
     }
     for file in &files {
-        write_private(file)?;
+        match &launch.isolated {
+            Some(own) => write_private_beneath(own, file)?,
+            None => write_private(file)?,
+        }
     }
     let ready = companion.as_ref().and_then(|companion| companion.ready.clone());
     let argv = match ready {

@@ -19,6 +19,10 @@ pub(super) fn check_is_defined(adhoc: &AdHoc, file: &Path) -> anyhow::Result<()>
         ("--kind", adhoc.kind.is_some()),
         ("--env", !adhoc.env.is_empty()),
         ("--isolate", adhoc.isolate),
+        ("--sandbox", adhoc.sandbox),
+        ("--sandbox-write", !adhoc.sandbox_write.is_empty()),
+        ("--sandbox-hide", !adhoc.sandbox_hide.is_empty()),
+        ("--sandbox-no-network", adhoc.sandbox_no_network),
         ("--trust", adhoc.trust),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
@@ -47,6 +51,12 @@ pub(super) fn write(name: Option<&str>, adhoc: &AdHoc) -> anyhow::Result<Written
     }
     if adhoc.isolate {
         text += "isolate = true\n";
+    }
+    if adhoc.sandbox {
+        let list = |paths: &[String]| paths.iter().map(|path| quoted(path)).collect::<Vec<_>>().join(", ");
+        let (write, hide) = (list(&adhoc.sandbox_write), list(&adhoc.sandbox_hide));
+        let network = !adhoc.sandbox_no_network;
+        text += &format!("sandbox = {{ write = [{write}], hide = [{hide}], network = {network} }}\n");
     }
     if adhoc.trust {
         text += "trust = true\n";
@@ -98,6 +108,10 @@ mod tests {
             kind: None,
             folder: None,
             isolate: true,
+            sandbox: true,
+            sandbox_write: vec!["/var/cache/x".to_owned()],
+            sandbox_hide: Vec::new(),
+            sandbox_no_network: true,
             trust: true,
             env: vec!["A.B=c=d".to_owned()],
             command: vec!["/opt/claude".to_owned(), "--model=x y".to_owned()],
@@ -113,6 +127,8 @@ mod tests {
         assert_eq!(defined.prompt.as_deref(), Some("Say \"hi\"\n\u{7f}\\ done"));
         assert_eq!(defined.env.get("A.B").map(String::as_str), Some("c=d"));
         assert!(defined.isolate && defined.trust);
+        let sandbox = defined.sandbox.clone().expect("a sandbox");
+        assert!(sandbox.no_network && sandbox.write == ["/var/cache/x"] && sandbox.hide.is_empty());
     }
 
     #[test]

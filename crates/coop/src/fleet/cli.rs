@@ -179,6 +179,18 @@ pub(crate) struct AdHoc {
     /// Give it a configuration of its own
     #[arg(long)]
     pub(crate) isolate: bool,
+    /// Run it in a sandbox: it writes to nothing but its folder and its own configuration
+    #[arg(long)]
+    pub(crate) sandbox: bool,
+    /// Let it also write to PATH, from its sandbox; may be given often
+    #[arg(long, value_name = "PATH", requires = "sandbox", value_parser = full_path)]
+    pub(crate) sandbox_write: Vec<String>,
+    /// Also hide PATH from it; may be given often
+    #[arg(long, value_name = "PATH", requires = "sandbox", value_parser = full_path)]
+    pub(crate) sandbox_hide: Vec<String>,
+    /// Give it no network, not even this machine's
+    #[arg(long, requires = "sandbox")]
+    pub(crate) sandbox_no_network: bool,
     /// Tell it that its folder is trusted; needs --isolate
     #[arg(long, requires = "isolate")]
     pub(crate) trust: bool,
@@ -433,4 +445,13 @@ impl FleetCommand {
             Self::Db(_) => None,
         }
     }
+}
+
+/// Reads a path of a definition, which has to begin with `/` or `~/`.
+fn full_path(text: &str) -> Result<String, String> {
+    if text.starts_with("~/") {
+        return Ok(text.to_owned());
+    }
+    let full = std::path::absolute(text).map_err(|error| error.to_string())?;
+    full.into_os_string().into_string().map_err(|_| "this path is not UTF-8".to_owned())
 }

@@ -33,8 +33,10 @@ impl Hub {
             let done = Some(store.deeds(&id)?.iter().map(|deed| json!(deed)).collect());
             let ended = if agent.phase == Phase::Dead { ended(store, &agent)? } else { None };
             let heard = store.last_told(&id)?.map(|(_, heard)| heard.0);
-            let warnings = store.defined(&id)?.map(|defined| defined.warnings()).unwrap_or_default();
-            Ok(Some(AgentCard { done, ended, heard, warnings, ..card(store, &agent)? }))
+            let defined = store.defined(&id)?;
+            let warnings = defined.as_ref().map(|defined| defined.warnings()).unwrap_or_default();
+            let sandbox = defined.and_then(|defined| defined.sandbox()).map(|_| true);
+            Ok(Some(AgentCard { done, ended, heard, warnings, sandbox, ..card(store, &agent)? }))
         });
         words(&shown.await.map_err(said)?.ok_or(missing)?)
     }
@@ -161,6 +163,7 @@ fn card(store: &Store, agent: &Agent) -> Result<AgentCard, StoreError> {
         ended: None,
         heard: None,
         warnings: Vec::new(),
+        sandbox: None,
         done: None,
     })
 }

@@ -26,6 +26,7 @@ pub(super) fn agent(agent: &Value) -> io::Result<()> {
         ("needs", text(&agent["needs"])),
         ("asks", asks.join(", ")),
         ("folder", text(&agent["folder"])),
+        ("sandbox", if agent["sandbox"] == true { "yes".to_owned() } else { String::new() }),
         ("started", moment(&agent["since"])),
         ("ended", moment(&agent["ended"])),
         ("exit", exit),

@@ -61,6 +61,7 @@ impl Places {
             ToolCall::AgentList(_) => self.agent_list(caller).await,
             ToolCall::AgentSpawn(args) => {
                 let workspace = self.reached(caller, args.workspace_path.as_deref()).await?;
+                self.check_child_writes_there(caller, &workspace).await?;
                 let body = self.child(caller, args.agent, args.prompt).await?;
                 let spawned = self.spawn(&workspace, body, by, Some(&caller.agent)).await?;
                 Ok(json!({ "id": spawned.id }))
@@ -89,8 +90,8 @@ impl Places {
 
     /// Runs what the definition that the caller comes from has this name for, in the caller's workspace.
     async fn execute(&self, caller: &Caller, args: args::WorkspaceExecuteCommand) -> Result<Value, Error> {
-        let Defined { text, .. } = self.defined(&caller.agent).await?;
-        let commands = Definition::parse(&text).map(|definition| definition.commands).unwrap_or_default();
+        let defined = self.defined(&caller.agent).await?;
+        let commands = Definition::parse(&defined.text).map(|definition| definition.commands).unwrap_or_default();
         let Some(command) = commands.get(&args.command) else {
             let names: Vec<_> = commands.keys().map(String::as_str).collect();
             let known = if names.is_empty() { String::new() } else { format!("; there are {}", names.join(", ")) };
@@ -100,7 +101,7 @@ impl Places {
         if let Some(why) = self.sidecars.refuses_commands() {
             return Err(Error::new(ErrorCode::Unsupported, why));
         }
-        let end = command.run(&caller.workspace, &args.args).await;
+        let end = command.run(&caller.workspace, defined.sandbox().as_ref(), &self.machine.hidden, &args.args).await;
         end.map(|end| json!(end)).map_err(|error| Error::internal(error.to_string()))
     }
 
@@ -198,6 +199,24 @@ impl Places {
         if self.reaches(caller, &project.id) { Ok(project) } else { Err(missing()) }
     }
 
+    /// Refuses an agent in a sandbox that wants to start another where it cannot write itself, and where others may work.
+    async fn check_child_writes_there(&self, caller: &Caller, workspace: &Workspace) -> Result<(), Error> {
+        if workspace.path == caller.workspace || self.defined(&caller.agent).await?.sandbox().is_none() {
+            return Ok(());
+        }
+        let agents = self.agents_in(&workspace.path).await?;
+        let family = self.family().await?;
+        if !agents.is_empty() && agents.iter().all(|agent| family.is_below(&agent.id, &caller.agent)) {
+            return Ok(());
+        }
+        let why = format!(
+            "your sandbox keeps you from {}, so you cannot start an agent there; ask a person, or start it together with \
+             the workspace by workspace_create",
+            workspace.name
+        );
+        Err(Error::new(ErrorCode::Forbidden, why))
+    }
+
     /// Returns an agent that the caller may start: one of the definition that it comes from itself, so that it can run nothing
     /// that a person has not written down.
     async fn child(&self, caller: &Caller, name: Option<String>, prompt: Option<String>) -> Result<AgentBody, Error> {
@@ -205,9 +224,20 @@ impl Places {
             let why = format!("agents may start agents {} deep, and no deeper", self.limits.depth);
             return Err(Error::new(ErrorCode::Forbidden, why));
         }
-        let Defined { text, name: own, .. } = self.defined(&caller.agent).await?;
+        let caller_defined = self.defined(&caller.agent).await?;
+        let child_defined =
+            Defined { name: name.unwrap_or_else(|| caller_defined.name.clone()), ..caller_defined.clone() };
+        let (sandbox, child_sandbox) = (caller_defined.sandbox(), child_defined.sandbox());
+        let is_less_isolated = caller_defined.is_isolated() && !child_defined.is_isolated();
+        if sandbox.is_some() && (sandbox != child_sandbox || is_less_isolated) {
+            let why = format!(
+                "{} runs in another sandbox than you, or in none, or is not isolated as you are; ask a person to start it",
+                child_defined.name
+            );
+            return Err(Error::new(ErrorCode::Forbidden, why));
+        }
         let prompt = prompt.map(|prompt| from_agent(&caller.agent, &prompt));
-        Ok(AgentBody { definition: text, name: name.unwrap_or(own), id: None, prompt })
+        Ok(AgentBody { definition: child_defined.text, name: child_defined.name, id: None, prompt })
     }
 
     async fn defined(&self, agent: &AgentId) -> Result<Defined, Error> {

@@ -34,7 +34,7 @@ use super::{socket, state_folder};
 use crate::listen::socket_file;
 use crate::log_file::LogOwner;
 use crate::serve::{Signals, start_log};
-use crate::shield;
+use crate::{sandbox, shield};
 
 /// How long clients may take to go.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -94,7 +94,8 @@ pub(crate) async fn up(options: Up) -> anyhow::Result<i32> {
     let claims = Claims::default();
     let sidecars = sidecars.heeding(claims.clone());
     let adapter = MachineAdapter::new(sidecars.clone(), shims.clone());
-    let machine = Machine { notify, refuses_gates: sidecars.refuses_commands() };
+    let hidden = sandbox::hidden_from_gates(&state)?;
+    let machine = Machine { notify, hidden, refuses_gates: sidecars.refuses_commands() };
     let guests = Guests::new(&state, Tellings::new(), claims);
     guests.find_again().await;
     let patience = options.store_patience;

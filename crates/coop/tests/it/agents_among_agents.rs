@@ -96,3 +96,28 @@ fn an_agent_loses_no_work_and_ends_no_agent_that_is_not_below_it() {
     delete(&below["path"], true).expect("deleted");
     assert!(!work.exists());
 }
+
+/// It would have that one do what it cannot.
+#[test]
+fn an_agent_in_a_sandbox_starts_no_agent_outside_of_it() {
+    if let Err(why) = coop_sandbox::check() {
+        coop_testkit::skip(&why.to_string());
+        return;
+    }
+    let lab = Lab::new(&[]);
+    let repository = lab.repository("one");
+    let path = repository.join("coop.toml");
+    let text = fs::read_to_string(&path).expect("there").replace("[agents.fixer]", "[agents.fixer]\nsandbox = true");
+    fs::write(&path, text).expect("written");
+    lab.json(&repository, &["ws", "create", "w"]);
+    let boss = lab.agent(&repository, "w", "boss");
+    for (tool, args) in [
+        ("agent_spawn", json!({ "agent": "helper" })),
+        ("workspace_create", json!({ "name": "more", "agent": "helper" })),
+    ] {
+        let refused = lab.call(&boss, tool, args).expect_err("it has no sandbox");
+        assert!(refused.contains("in another sandbox than you"), "{refused}");
+    }
+    let started = lab.call(&boss, "agent_spawn", json!({ "agent": "fixer" })).expect("the same sandbox");
+    assert_eq!(started["id"], "fixer");
+}

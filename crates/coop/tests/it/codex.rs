@@ -10,7 +10,8 @@ use std::time::Instant;
 use serde_json::json;
 
 use crate::driven::{Agent, Model, Which, check_both};
-use crate::tool::{COOP, LIMIT, Sidecar, coop, run};
+use crate::sandbox::processes_with;
+use crate::tool::{COOP, LIMIT, Sidecar, coop, run, wait_until};
 
 const RUNTIMES: [&str; 2] = ["pty", "pipe"];
 /// A variable by which the processes of a test are known.
@@ -316,7 +317,9 @@ fn codex_goes_on_and_is_not_told_its_first_message_again() {
     with_both(|which| {
         for (runtime, by_file) in [("pty", true), ("pty", false), ("pipe", true), ("pipe", false)] {
             let place = Place::new();
-            let file = place.work.join("session");
+            // Where an agent in a sandbox cannot write.
+            let kept = tempfile::tempdir().expect("a folder");
+            let file = kept.path().join("session");
             let file = file.to_str().expect("UTF-8");
             let mut first = place.start(which, runtime, &["--session-file", file], &[]);
             first.state("idle");
@@ -384,6 +387,42 @@ fn messages_of_any_size_reach_codex_once_and_whole() {
             case(which, runtime, "messages of any size", sent);
         }
     });
+}
+
+/// Has a command run for which Codex waits for an instant only.
+fn unawaited(command: &str) -> String {
+    format!("[[tool exec_command {}]]", json!({ "cmd": command, "yield_time_ms": 300 }))
+}
+
+/// Such a command left the agent working for ever when it ended, and ran on after an interrupt. The scripted agent waits for all.
+#[test]
+fn a_command_that_outlives_its_turn_changes_no_state_and_an_interrupt_ends_one() {
+    let Some(program) = coop_testkit::real_agent("codex") else { return };
+    let which = Which::Real(program);
+    for runtime in RUNTIMES {
+        let mut agent = Place::new().start(&which, runtime, &[], &[]);
+        agent.state("idle");
+        let command = unawaited("until [ -e go ]; do sleep 0.1; done; echo gone");
+        agent.nudge(&format!("one {command} [[text:I do not wait]]"));
+        agent.state("idle");
+        let late = Instant::now();
+        fs::write(agent.work.join("go"), "").expect("written");
+        agent.event("the command's end", |body| body["kind"] == "tool" && body["phase"] == "completed");
+        agent.nudge("two [[text:done]]");
+        agent.state("idle");
+        case(&which, runtime, "command that outlives its turn", late);
+
+        // By then Codex does not wait for it any more.
+        let seconds = format!("87{}", std::process::id());
+        agent.nudge(&format!("three {} [[hang]]", unawaited(&format!("sleep 1; touch runs; sleep {seconds}"))));
+        wait_until("the command runs", || agent.has("runs") && processes_with(&seconds) > 0);
+        let stopped = Instant::now();
+        let (status, told) = agent.post("/api/v1/agent/interrupt", &json!({}));
+        assert_eq!(status, 200, "{told}");
+        agent.state("idle");
+        wait_until("the command has ended", || processes_with(&seconds) == 0);
+        case(&which, runtime, "interrupt ends its commands", stopped);
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use coop_testkit::real_agent;
 use serde_json::{Value, json};
 
-use crate::tool::{COOP, LIMIT, Sidecar, coop, request};
+use crate::tool::{COOP, LIMIT, Sidecar, coop, home_outside, request};
 
 /// What hooks were told, in the folder the agent works in.
 const HOOKS: &str = ".hooks.jsonl";
@@ -398,6 +398,7 @@ impl Drop for Agent {
         // Whoever still runs there might write again.
         self.sidecar.end();
         let _ = std::fs::remove_dir_all(&self.work);
+        let _ = home_outside(&self.work).map(std::fs::remove_dir_all);
     }
 }
 

@@ -37,6 +37,7 @@ mod repository;
 mod run;
 mod run_fleet;
 mod runtimes;
+mod sandbox;
 mod servers;
 mod session_file;
 mod shim;

@@ -70,9 +70,9 @@ const STARTERS: &[(&str, &str)] = &[
     ("crates/coop-fleet/src/bounded.rs", "the one way"),
     ("crates/coop-folder/src/git.rs", "takes the variables out itself; the server needs git and not the fleet"),
     ("crates/coop-session/src/guard.rs", "clears the environment"),
-    ("crates/coop-session/src/prime.rs", "has the environment of the agent"),
-    ("crates/coop/src/driven/check.rs", "has the environment of the agent"),
+    ("crates/coop-term/src/pty.rs", "has the environment of the agent"),
     ("crates/coop/src/await_socket.rs", "becomes the agent, inside its terminal"),
+    ("crates/coop/src/enter.rs", "becomes the agent, inside its sandbox"),
     ("crates/coop/src/bridge/screen.rs", "a display on a terminal, inside the agent's"),
     ("crates/coop/src/shield.rs", "becomes coop itself"),
     ("crates/coop/src/fleet/up.rs", "starts coop itself"),
@@ -81,7 +81,7 @@ const STARTERS: &[(&str, &str)] = &[
 
 #[test]
 fn programs_are_started_without_coops_variables() {
-    let crates = ["coop-fleet", "coop-folder", "coop-server", "coop-session", "coop-kube", "coop"]
+    let crates = ["coop-fleet", "coop-folder", "coop-server", "coop-session", "coop-term", "coop-kube", "coop"]
         .map(|name| format!("crates/{name}/src/"));
     let mut starters = Vec::new();
     for (name, text) in all_rust_files() {

@@ -31,6 +31,49 @@ pub(crate) fn coop(home: &Path) -> Command {
     command
 }
 
+/// Tells whether agents are to run in a sandbox: `make test-sandbox` runs the tests of the agents once more that way.
+pub(crate) fn agents_are_sandboxed() -> bool {
+    std::env::var_os("COOP_TEST_SANDBOX").is_some()
+}
+
+/// Returns the folder beside an agent's own that its home is moved to: the folder of an agent in a sandbox cannot have it.
+pub(crate) fn home_outside(folder: &Path) -> Option<PathBuf> {
+    let mut name = folder.file_name()?.to_owned();
+    name.push("-home");
+    Some(folder.with_file_name(name))
+}
+
+/// Has a sidecar run its agent in a sandbox, where simulated agents may write to their own folders.
+fn run_in_sandbox(command: &mut Command) {
+    let value = |name: &str| {
+        let found = command.get_envs().find(|(known, _)| *known == name);
+        found.and_then(|(_, value)| value).map(PathBuf::from)
+    };
+    let (mut home, state) = (value("HOME").expect("a home"), value("COOP_SIM_STATE"));
+    let folder = command.get_current_dir().expect("a folder").to_owned();
+    if home == folder {
+        let work = folder.join("work");
+        std::fs::create_dir_all(&work).expect("made");
+        command.current_dir(work);
+    } else if let Ok(within) = home.strip_prefix(&folder) {
+        let outside = home_outside(&folder).expect("a name");
+        let moved = outside.join(within);
+        std::fs::create_dir_all(outside).expect("made");
+        if home.symlink_metadata().is_ok_and(|found| !found.is_symlink()) {
+            std::fs::rename(&home, &moved).expect("moved");
+            std::os::unix::fs::symlink(&moved, &home).expect("linked");
+        }
+        std::fs::create_dir_all(&moved).expect("made");
+        command.env("HOME", &moved);
+        home = moved;
+    }
+    let conversations = home.join(".local/share/coop-sim");
+    std::fs::create_dir_all(&conversations).expect("made");
+    let written = state.into_iter().chain([conversations]);
+    let written = std::env::join_paths(written).expect("paths without colons");
+    command.env("COOP_SANDBOX", "true").env("COOP_SANDBOX_WRITE", written);
+}
+
 /// A running sidecar, killed when dropped.
 pub(crate) struct Sidecar {
     pub(crate) child: Child,
@@ -47,7 +90,11 @@ impl Sidecar {
         let home = tempfile::tempdir().expect("a temporary folder");
         let mut command = coop(home.path());
         command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = change(&mut command).spawn().expect("coop runs");
+        change(&mut command);
+        if agents_are_sandboxed() {
+            run_in_sandbox(&mut command);
+        }
+        let mut child = command.spawn().expect("coop runs");
         let stdout = child.stdout.take().expect("it is piped");
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || {
@@ -153,6 +200,15 @@ impl Sidecar {
 impl Drop for Sidecar {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// Waits until something is so.
+pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        pause();
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::driven::Model;
+use crate::tool::agents_are_sandboxed;
 use crate::workspaces::Lab;
 
 const KEY: &str = "sk-dummy-key-for-a-model-on-loopback";
@@ -73,10 +74,11 @@ fn calls_the_tools(real: &Real) {
     let command: Vec<_> = std::iter::once(program.to_str().expect("UTF-8")).chain(real.more.iter().copied()).collect();
     let agent = |name: &str| {
         format!(
-            "[agents.{name}]\ndriver = {:?}\nisolate = {}\ntrust = {}\ncommand = {command:?}\nenv = {{ {} }}\n",
+            "[agents.{name}]\ndriver = {:?}\nisolate = {}\ntrust = {}\nsandbox = {}\ncommand = {command:?}\nenv = {{ {} }}\n",
             real.name,
             real.isolate,
             real.isolate,
+            agents_are_sandboxed(),
             env.join(", ")
         )
     };

@@ -65,6 +65,7 @@ fn config(home: &Path) -> AgentConfig {
         start: Start::default(),
         resume: None,
         record: None,
+        sandbox: None,
         asks_before: 0,
     }
 }

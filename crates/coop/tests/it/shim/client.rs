@@ -68,6 +68,7 @@ impl Lab {
             start: Start::default(),
             resume: None,
             record: None,
+            sandbox: None,
             asks_before: 0,
         }
     }
