@@ -31,6 +31,7 @@ pub(crate) enum Measurement {
     Throughput,
     Memory,
     Start,
+    Sandbox,
     Echo,
     Exit,
     Hooks,

@@ -85,6 +85,10 @@ impl Lab {
         })
     }
 
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Returns a path that nothing uses yet.
     pub(crate) fn fresh_path(&self, extension: &str) -> PathBuf {
         let number = self.names.get();

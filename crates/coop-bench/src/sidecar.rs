@@ -17,6 +17,8 @@ pub(crate) struct Sidecar {
     /// The URL of gRPC.
     pub(crate) grpc: String,
     _lines: Lines,
+    /// The home of an agent in a sandbox, removed after it.
+    _home: Option<tempfile::TempDir>,
 }
 
 impl Sidecar {
@@ -30,6 +32,16 @@ impl Sidecar {
         Self::run(lab, more, command, |coop| {
             coop.env("HOME", home).env("XDG_RUNTIME_DIR", home);
         })
+    }
+
+    /// Starts it with more options in the lab's folder, which is then the agent's.
+    pub(crate) fn start_in_lab(lab: &Lab, more: &[&str], command: &[&OsStr]) -> anyhow::Result<Self> {
+        // An agent in a sandbox cannot have its home in its folder.
+        let home = tempfile::tempdir().context("cannot make a home")?;
+        let started = Self::run(lab, more, command, |coop| {
+            coop.env("HOME", home.path()).env("XDG_RUNTIME_DIR", home.path()).current_dir(lab.folder());
+        })?;
+        Ok(Self { _home: Some(home), ..started })
     }
 
     fn run(lab: &Lab, more: &[&str], command: &[&OsStr], change: impl FnOnce(&mut Command)) -> anyhow::Result<Self> {
@@ -54,7 +66,7 @@ impl Sidecar {
             }
         }
         let (http, grpc) = http.zip(grpc).context("coop did not say where it listens")?;
-        Ok(Self { process, http, grpc, _lines: lines })
+        Ok(Self { process, http, grpc, _lines: lines, _home: None })
     }
 
     pub(crate) fn pid(&self) -> u32 {

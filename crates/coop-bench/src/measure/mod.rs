@@ -7,6 +7,7 @@ mod guests;
 mod hooks;
 mod instructions;
 mod memory;
+mod sandbox;
 mod screen;
 mod shim;
 mod start;
@@ -26,6 +27,7 @@ pub(crate) fn run(measurement: Measurement, lab: &Lab, table: &mut Table) -> any
         Measurement::Throughput => throughput::run(lab, table),
         Measurement::Memory => memory::run(lab, table),
         Measurement::Start => start::run(lab, table),
+        Measurement::Sandbox => sandbox::run(lab, table),
         Measurement::Echo => echo::run(lab, table),
         Measurement::Exit => exit::run(lab, table),
         Measurement::Hooks => hooks::run(lab, table),
