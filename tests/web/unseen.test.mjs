@@ -153,3 +153,14 @@ test('characters that cannot be seen are named', limit, async () => {
   await page.locator('.asked .preview', { hasText: '<U+202E>' }).waitFor();
   await page.context().close();
 });
+
+test('the state says that an agent never asks, which leaves its rules without effect', limit, async () => {
+  const more = '[[policy]]\ntool = "shell"\ndecide = "ask"\nwhy = "a person looks"\n';
+  const text = lab.definition('unasked', '[[text:words]]', more).replace('"sim", "claude"]', '"sim", "claude", "--dangerously-skip-permissions"]');
+  await lab.ok('POST', 'agents', { definition: text, name: 'unasked', folder: lab.work });
+  const page = await open(chromium, lab.url);
+  await page.locator('.sidebar .agent', { hasText: 'unasked' }).click();
+  await page.getByRole('tab', { name: 'State' }).click();
+  await page.locator('.panel.state [role=note]', { hasText: '--dangerously-skip-permissions' }).waitFor();
+  await page.context().close();
+});

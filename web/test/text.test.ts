@@ -56,9 +56,9 @@ test('addresses are read, and nonsense is the inbox', () => {
 });
 
 test('a definition says what was filled in', () => {
-  const wanted = { name: 'a', driver: 'claude', command: 'claude  --model opus', prompt: 'say "hi"\n\\', isolate: true };
+  const wanted = { name: 'a', driver: 'claude', command: 'claude  --model opus', prompt: 'say "hi"\n\\', isolate: true, trust: true, sandbox: true };
   expect(definition(wanted)).toBe(
-    '[agents."a"]\ndriver = "claude"\nkind = "crew"\ncommand = ["claude", "--model", "opus"]\nprompt = "say \\"hi\\"\\n\\\\"\nisolate = true\n',
+    '[agents."a"]\ndriver = "claude"\nkind = "crew"\ncommand = ["claude", "--model", "opus"]\nprompt = "say \\"hi\\"\\n\\\\"\nisolate = true\ntrust = true\nsandbox = true\n',
   );
-  expect(definition({ ...wanted, driver: 'unknown', command: 'cat', prompt: '', isolate: false })).toBe('[agents."a"]\ndriver = "unknown"\ncommand = ["cat"]\n');
+  expect(definition({ ...wanted, driver: 'unknown', command: 'cat', prompt: '', isolate: false, sandbox: false })).toBe('[agents."a"]\ndriver = "unknown"\ncommand = ["cat"]\n');
 });

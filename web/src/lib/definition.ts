@@ -4,6 +4,9 @@ export interface Wanted {
   command: string;
   prompt: string;
   isolate: boolean;
+  /** Only with `isolate`. */
+  trust: boolean;
+  sandbox: boolean;
 }
 
 /** Writes the `coop.toml` of one agent. JSON's strings are TOML's too. */
@@ -15,5 +18,7 @@ export function definition(wanted: Wanted): string {
   if (words.length > 0) lines.push(`command = [${words.map((word) => JSON.stringify(word)).join(', ')}]`);
   if (wanted.prompt.trim() !== '') lines.push(`prompt = ${JSON.stringify(wanted.prompt)}`);
   if (wanted.isolate) lines.push('isolate = true');
+  if (wanted.isolate && wanted.trust) lines.push('trust = true');
+  if (wanted.sandbox) lines.push('sandbox = true');
   return `${lines.join('\n')}\n`;
 }
