@@ -20,7 +20,7 @@ STEP := tools/step.sh
 NPM_CI := npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 modules = tests/$(1)/node_modules/.package-lock.json
 
-.PHONY: help run test prepare build lint fmt web test-rust test-web test-xterm test-real test-mcp test-grpc test-k8s \
+.PHONY: help run test prepare build lint fmt web test-rust test-web test-xterm test-real test-sandbox test-mcp test-grpc test-k8s \
 	test-manifests chaos dist bench bench-web bench-k8s shots fuzz mutants generate deps clean
 
 help: ## Show this. In parentheses: what a target needs, and how long it takes on two cores
@@ -41,6 +41,7 @@ test: ## Install what the tests need and run them all, without a cluster (networ
 	$(STEP) "dependencies" tools/deny.sh
 	$(STEP) "build and lint, install modules" $(MAKE) -s -j2 prepare
 	$(STEP) "unit and process tests, real agents" $(MAKE) -s test-real ONLY_REAL=
+	$(STEP) "real agents in a sandbox" $(MAKE) -s test-sandbox
 	$(STEP) "documentation tests" $(LINTED) $(CARGO) test --quiet --workspace --doc
 	$(STEP) "the page" $(MAKE) -s test-web
 	$(STEP) "xterm.js" $(MAKE) -s test-xterm
@@ -87,6 +88,14 @@ test-real: deps build $(call modules,real) ## The real agents, pinned versions f
 	real=$$(node tests/real/which.mjs) && env COOP_CASES=$(CURDIR)/target/real/cases.tsv $$real \
 		tests/tools/postgres.sh run $(NEXTEST) $(ONLY_REAL)
 	node tests/real/table.mjs target/real/cases.tsv
+
+# Once more with every agent in a sandbox. Root cannot map itself into a further namespace, which the sandbox of Codex needs, so
+# root becomes an ordinary user for these. Left out: a test that kills the process that coop started, here bubblewrap, and
+# one whose hook is a file that the sandbox hides.
+SANDBOX_TESTS := binary_id(coop::it) & test(/^(claude|hook|keys|runtimes|truth|codex|gemini|opencode|opencode_link|acp|tools_real)::/) \
+	- test(/^truth::(an_agent_that_is_killed_leaves_nobody_waiting|a_hook_of_the_users_own_may_send_the_agent_back)$$/)
+test-sandbox: deps build $(call modules,real) ## The real agents once more, each in a sandbox (network, root; 6 min when built)
+	real=$$(node tests/real/which.mjs) && tests/tools/ordinary.sh env COOP_TEST_SANDBOX=1 $$real $(NEXTEST) -E '$(SANDBOX_TESTS)'
 
 test-web: deps build $(call modules,web) ## The page: its units, and the page itself in Chromium (network, root; 3 min when built)
 	cd web && npm run --silent check && npm test --silent

@@ -4,7 +4,7 @@ set -euo pipefail
 tools=$1
 
 declare -A packages=(
-  [tmux]=tmux [screen]=screen [vim]=vim [less]=less [htop]=htop [python3]=python3 [valgrind]=valgrind [ps]=procps [g++]=g++ [curl]=curl [git]=git
+  [bwrap]=bubblewrap [tmux]=tmux [screen]=screen [vim]=vim [less]=less [htop]=htop [python3]=python3 [valgrind]=valgrind [ps]=procps [g++]=g++ [curl]=curl [git]=git
   [chromium]=chromium
 )
 missing=()
