@@ -206,7 +206,10 @@ test('however fast one goes back and forth over other sizes, the screen is that 
       await one.ok('POST', 'resize', { cols: 60 + (turn % 7) * 10, rows: 20 + (turn % 3) * 5 });
       await one.ok('POST', 'input', { text: '', enter: true });
     }
-    await inTime(shows('the end'), 'the end');
+    await inTime(shows('the end'), 'the end').catch(async (late) => {
+      const [screen, status, recording] = await Promise.all(['screen/text', 'status', 'recording'].map((path) => one.api('GET', path)));
+      throw new Error(JSON.stringify({ screen: screen.json, status: status.json, recorded: String(recording.json).slice(-500) }), { cause: late });
+    });
     const page = await open(chromium, `${one.url}/#/agents/unknown/replay`);
     const scrubber = page.getByLabel('Position');
     await scrubber.waitFor();
