@@ -90,10 +90,9 @@ test-real: deps build $(call modules,real) ## The real agents, pinned versions f
 	node tests/real/table.mjs target/real/cases.tsv
 
 # Once more with every agent in a sandbox. Root cannot map itself into a further namespace, which the sandbox of Codex needs, so
-# root becomes an ordinary user for these. Left out: a test that kills the process that coop started, here bubblewrap, and
-# one whose hook is a file that the sandbox hides.
-SANDBOX_TESTS := binary_id(coop::it) & test(/^(claude|hook|keys|runtimes|truth|codex|gemini|opencode|opencode_link|acp|tools_real)::/) \
-	- test(/^truth::(an_agent_that_is_killed_leaves_nobody_waiting|a_hook_of_the_users_own_may_send_the_agent_back)$$/)
+# root becomes an ordinary user for these.
+SANDBOX_TESTS := binary_id(coop::it) & test(/^(claude|hook|keys|runtimes|truth|codex|gemini|opencode|opencode_link|acp|tools_real|wrap_real)::/) \
+	+ binary_id(coop::it) & test(/^(shim::(agents|backend|briefs|steering|trust)|daemon::stops)::/) - test(/::(container|kubernetes)$$/)
 test-sandbox: deps build $(call modules,real) ## The real agents once more, each in a sandbox (network, root; 6 min when built)
 	real=$$(node tests/real/which.mjs) && tests/tools/ordinary.sh env COOP_TEST_SANDBOX=1 $$real $(NEXTEST) -E '$(SANDBOX_TESTS)'
 

@@ -214,19 +214,8 @@ pub(crate) struct Serve {
     /// Tell an agent with a configuration of its own (`--isolate`) that its folder is trusted. Without it the agent asks
     #[arg(long, env = "COOP_TRUST")]
     pub(crate) trust: bool,
-    /// Run the agent in a sandbox (bubblewrap): it writes to nothing but its folder and its own configuration, and sees
-    /// neither other processes nor coop's files. Refused where the machine has no bubblewrap
-    #[arg(long, env = "COOP_SANDBOX", conflicts_with = "attach")]
-    pub(crate) sandbox: bool,
-    /// Let an agent in a sandbox also write to PATH; may be given often
-    #[arg(long, env = "COOP_SANDBOX_WRITE", value_name = "PATH", value_delimiter = ':', requires = "sandbox")]
-    pub(crate) sandbox_write: Vec<PathBuf>,
-    /// Also hide PATH from an agent in a sandbox; may be given often
-    #[arg(long, env = "COOP_SANDBOX_HIDE", value_name = "PATH", value_delimiter = ':', requires = "sandbox")]
-    pub(crate) sandbox_hide: Vec<PathBuf>,
-    /// Give an agent in a sandbox no network, not even this machine's
-    #[arg(long, env = "COOP_SANDBOX_NO_NETWORK", requires = "sandbox")]
-    pub(crate) sandbox_no_network: bool,
+    #[command(flatten)]
+    pub(crate) sandbox: Sandbox,
     /// JSON with the agent's settings, stop gate and start text, or TOML with patterns of its screen; one of each may be given
     #[arg(long, env = "COOP_AGENT_CONFIG", value_name = "PATH")]
     pub(crate) agent_config: Vec<PathBuf>,
@@ -251,7 +240,7 @@ pub(crate) struct Serve {
     #[arg(long, env = "COOP_ACP_ALLOW", value_name = "WHAT", value_delimiter = ',')]
     pub(crate) acp_allow: Vec<AcpService>,
     /// Show an existing session instead of running a command: tmux:NAME or screen:NAME
-    #[arg(long, env = "COOP_ATTACH", value_name = "SPEC", conflicts_with = "command")]
+    #[arg(long, env = "COOP_ATTACH", value_name = "SPEC", conflicts_with_all = ["command", "sandbox"])]
     pub(crate) attach: Option<bridge::Target>,
     /// Terminal width
     #[arg(long, env = "COOP_COLS", value_name = "N", default_value_t = 200)]
@@ -295,6 +284,24 @@ pub(crate) struct Serve {
     /// The command to run; for `--agent api` options of `coop run`
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+// A doc comment would replace the help of the commands that take these options.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Sandbox {
+    /// Run the agent in a sandbox (bubblewrap): it writes to nothing but its folder and its own configuration, and sees
+    /// neither other processes nor coop's files. Refused where the machine has no bubblewrap
+    #[arg(id = "sandbox", long = "sandbox", env = "COOP_SANDBOX")]
+    pub(crate) is_wanted: bool,
+    /// Let an agent in a sandbox also write to PATH; may be given often
+    #[arg(long = "sandbox-write", env = "COOP_SANDBOX_WRITE", value_name = "PATH", value_delimiter = ':', requires = "sandbox")]
+    pub(crate) write: Vec<PathBuf>,
+    /// Also hide PATH from an agent in a sandbox; may be given often
+    #[arg(long = "sandbox-hide", env = "COOP_SANDBOX_HIDE", value_name = "PATH", value_delimiter = ':', requires = "sandbox")]
+    pub(crate) hide: Vec<PathBuf>,
+    /// Give an agent in a sandbox no network, not even this machine's
+    #[arg(long = "sandbox-no-network", env = "COOP_SANDBOX_NO_NETWORK", requires = "sandbox")]
+    pub(crate) no_network: bool,
 }
 
 /// When an agent has a configuration of its own.
@@ -394,6 +401,8 @@ pub(crate) struct Shim {
     /// Tell an agent with a configuration of its own (`--isolate`) that its folder is trusted. Without it the agent asks
     #[arg(long, env = "COOP_TRUST")]
     pub(crate) trust: bool,
+    #[command(flatten)]
+    pub(crate) sandbox: Sandbox,
     /// How log lines on standard error look
     #[arg(long, env = "COOP_LOG_FORMAT", value_name = "FMT", default_value = "json")]
     pub(crate) log_format: LogFormat,

@@ -76,9 +76,10 @@ impl Drop for Folder {
 }
 
 /// Makes the folder that is `/tmp` for a sidecar's agent. It goes with the sidecar's folder, which is too small for it: a
-/// runtime folder is in memory.
+/// runtime folder is in memory. It is in a folder that the sandbox hides, whatever `TMPDIR` says: Codex, which makes a sandbox
+/// inside, protects its files by each path that leads to them, also by one that is read-only and where it can make nothing.
 pub(crate) fn make_tmp(sidecar: &Path) -> anyhow::Result<PathBuf> {
-    let folder = std::env::temp_dir().join(format!("{TMP_PREFIX}{}", uuid::Uuid::new_v4().simple()));
+    let folder = Path::new("/tmp").join(format!("{TMP_PREFIX}{}", uuid::Uuid::new_v4().simple()));
     let made = DirBuilder::new().mode(0o700).create(&folder).and_then(|()| folder.canonicalize());
     let folder = made.with_context(|| format!("cannot make {}", folder.display()))?;
     symlink(&folder, sidecar.join(TMP)).with_context(|| format!("cannot write to {}", sidecar.display()))?;

@@ -24,7 +24,7 @@ pub(crate) fn make(
     folder: &Path,
     own_folder: Option<&str>,
 ) -> anyhow::Result<Option<Sandbox>> {
-    if !options.sandbox {
+    if !options.sandbox.is_wanted {
         return Ok(None);
     }
     let home = home()?;
@@ -37,9 +37,9 @@ pub(crate) fn make(
     // An agent with a configuration of its own has no use for the user's logins of its kind.
     let own_logins = own_kinds.iter().filter(|_| own_folder.is_some()).flat_map(|kind| login_paths(kind, &home));
     let logins = others.into_iter().flat_map(|other| private_paths(other, &home)).chain(own_logins);
-    let given: Vec<_> = options.sandbox_write.iter().map(|path| in_home(path, &home)).collect();
+    let given: Vec<_> = options.sandbox.write.iter().map(|path| in_home(path, &home)).collect();
     let own = own_folders(&home)?;
-    let also_hidden: Vec<_> = options.sandbox_hide.iter().map(|path| in_home(path, &home)).collect();
+    let also_hidden: Vec<_> = options.sandbox.hide.iter().map(|path| in_home(path, &home)).collect();
     check_given("--sandbox-hide", &also_hidden)?;
     check_given("--sandbox-write", &given)?;
     check_writable(&given, &own)?;
@@ -53,7 +53,7 @@ pub(crate) fn make(
         read: [sidecar.to_owned(), coop.clone()].into_iter().chain(install::prefix()).collect(),
         hidden: own.chain(also_hidden).chain(secrets).collect(),
         tmp: Some(tmp.clone()),
-        no_network: options.sandbox_no_network,
+        no_network: options.sandbox.no_network,
     };
     reach.check()?;
     let first = |options: &[&str]| {

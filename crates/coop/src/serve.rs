@@ -207,7 +207,7 @@ pub(crate) async fn start(options: &Serve, config: AgentConfig, size: Size) -> a
             None
         }
     };
-    let links = if options.sandbox { Links::Refused } else { Links::Followed };
+    let links = if options.sandbox.is_wanted { Links::Refused } else { Links::Followed };
     let recorded = options.record.clone().map(|path| Recorded { path, name: chosen.name.to_owned(), links });
     let token = options.auth_token.clone();
     let served = Config {

@@ -192,6 +192,7 @@ impl Sidecars {
             brief: None,
             session_file: None,
             resume: start.resume.clone(),
+            sandbox: self.options.sandbox.clone(),
             ..cli.serve
         })
     }

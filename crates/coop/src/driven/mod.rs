@@ -141,11 +141,11 @@ pub(crate) fn agent(
         Some(rules) => rules,
         None => known.rules()?,
     };
-    let tools_socket = options.sandbox.then(|| folder.join(TOOLS_SOCKET));
+    let tools_socket = options.sandbox.is_wanted.then(|| folder.join(TOOLS_SOCKET));
     let folder = agents_folder(options, folder)?;
     let mut launch = launch(options, known, program_at, command, config.settings.take(), &folder)?;
     let mut own_folder = launch.isolated.clone();
-    if let Some(variable) = known.state_variable.filter(|_| options.sandbox) {
+    if let Some(variable) = known.state_variable.filter(|_| options.sandbox.is_wanted) {
         let state = files::isolated(&launch.home, known, Path::new(&launch.cwd))?;
         command.env.push((variable.into(), Some(state.clone().into())));
         own_folder = Some(state);
@@ -175,7 +175,7 @@ pub(crate) fn agent(
         }
         check::offered(driver.as_ref(), known, &launch, &config.stop, &config.start)?;
         let setup = driver.setup(&launch).map_err(|wrong| check::with_file(wrong, options.resumed_by_file()))?;
-        if options.sandbox_no_network && matches!(setup.link, Link::Http { .. }) {
+        if options.sandbox.no_network && matches!(setup.link, Link::Http { .. }) {
             bail!("--sandbox-no-network: coop reaches {} over the network of this machine; leave it out", known.name);
         }
     }
@@ -201,7 +201,7 @@ pub(crate) fn agent(
 
 /// Returns the folder of a sidecar's files that the agent may use. In a sandbox the agent writes there, and not beside it.
 fn agents_folder(options: &Serve, sidecar: &Path) -> anyhow::Result<PathBuf> {
-    if options.sandbox { private(sidecar.join(sandbox::AGENT_FOLDER)) } else { Ok(sidecar.to_owned()) }
+    if options.sandbox.is_wanted { private(sidecar.join(sandbox::AGENT_FOLDER)) } else { Ok(sidecar.to_owned()) }
 }
 
 /// Says that an agent that should be isolated if possible is not: in the log, and if there is none for that, without it.
@@ -274,7 +274,7 @@ fn launch(
     for path in (known.reads)(&launch) {
         // A file that the agent writes may be a link, or a pipe without a writer.
         let of_kind = known.folders.iter().map(|folder| Path::new(&launch.home).join(folder));
-        let of_kind: Vec<_> = of_kind.filter(|_| options.sandbox).collect();
+        let of_kind: Vec<_> = of_kind.filter(|_| options.sandbox.is_wanted).collect();
         let own = launch.isolated.as_deref().map(Path::new).into_iter().chain([cwd.as_path()]);
         let own = own.chain(of_kind.iter().map(PathBuf::as_path));
         let beneath = own.filter_map(|own| Some((own, Path::new(&path).strip_prefix(own).ok()?))).next();

@@ -36,6 +36,16 @@ pub(crate) fn agents_are_sandboxed() -> bool {
     std::env::var_os("COOP_TEST_SANDBOX").is_some()
 }
 
+/// Returns the line of `coop.toml` for an agent that is to run in a sandbox; simulated agents keep conversations in their home.
+pub(crate) fn sandbox_setting(home: &Path) -> String {
+    if !agents_are_sandboxed() {
+        return String::new();
+    }
+    let conversations = home.join(".local/share/coop-sim");
+    std::fs::create_dir_all(&conversations).expect("made");
+    format!("sandbox = {{ write = [{conversations:?}] }}\n")
+}
+
 /// Returns the folder beside an agent's own that its home is moved to: the folder of an agent in a sandbox cannot have it.
 pub(crate) fn home_outside(folder: &Path) -> Option<PathBuf> {
     let mut name = folder.file_name()?.to_owned();

@@ -43,7 +43,8 @@ impl Place {
         fs::create_dir(&repository).expect("a folder");
         fs::write(repository.join("opencode.json"), opencode(&model.url).to_string()).expect("written");
         let agent = format!(
-            "[agents.boss]\ndriver = {name:?}\nisolate = true\ntrust = true\nkind = \"crew\"\ncommand = [{program:?}]\nenv = {{ {} }}\n",
+            "[agents.boss]\ndriver = {name:?}\nisolate = true\ntrust = true\nkind = \"crew\"\n{}command = [{program:?}]\nenv = {{ {} }}\n",
+            tool::sandbox_setting(&home),
             toml.join(", ")
         );
         fs::write(repository.join("coop.toml"), agent).expect("written");

@@ -59,6 +59,13 @@ impl Lab {
         lab
     }
 
+    /// Makes a folder.
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
+        let folder = self.home.path().join(name);
+        fs::create_dir_all(&folder).expect("made");
+        folder
+    }
+
     pub(crate) fn state(&self) -> PathBuf {
         self.home.path().join("s")
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::lab::{Lab, is};
 use super::launch::{Launch, by_each_launcher};
 use crate::driven::{Model, Which, prepare, with_both};
-use crate::tool::COOP;
+use crate::tool::{COOP, sandbox_setting};
 
 by_each_launcher! { on_idle_decides_how_a_turn_ends_and_what_is_done_then }
 
@@ -60,7 +60,10 @@ fn settings(lab: &Lab, which: &Which, model: Option<&Model>) -> String {
     let folders = ["HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"].map(|name| format!("{name} = {home:?}"));
     let own = prepared.get_envs().map(|(name, value)| format!("{} = {:?}", name.display(), value.unwrap_or_default()));
     let env: Vec<_> = folders.into_iter().chain(own).collect();
-    format!("driver = \"claude\"\nisolate = true\ntrust = true\ncommand = {command}\nenv = {{ {} }}\n", env.join(", "))
+    let sandbox = sandbox_setting(lab.home.path());
+    // The folder of an agent in a sandbox is not its home.
+    let folder = if sandbox.is_empty() { String::new() } else { format!("folder = {:?}\n", lab.folder("work")) };
+    format!("driver = \"claude\"\nisolate = true\ntrust = true\n{sandbox}{folder}command = {command}\nenv = {{ {} }}\n", env.join(", "))
 }
 
 /// Returns what came after the first turn, in order: how it ended, and what was done.

@@ -139,7 +139,7 @@ fn what_changes_is_asked(world: &World) {
     assert!(!world.has("a.txt"), "it was done before anybody was asked");
     shim.resolve(&decision["decisionId"], &approval("approve"));
     assert_eq!(events.of("completion")["outcome"], "success");
-    assert!(world.has("a.txt"), "what was approved was not done");
+    assert!(world.has("a.txt"), "what was approved was not done: {:#?}", events.told());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Where each agent runs: the scripted one, or the real one on a fake model.
 
+use std::env;
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use serde_json::json;
 
 use super::Shim;
 use crate::driven::Model;
-use crate::tool::{COOP, request};
+use crate::tool::{COOP, agents_are_sandboxed, request};
 
 const KEY: &str = "sk-dummy-key-for-a-model-on-loopback";
 
@@ -87,7 +88,9 @@ pub(super) fn with_both(agent: Agent, check: impl Fn(&World)) {
 
 impl World {
     fn new(agent: Agent, real: Option<PathBuf>) -> Self {
-        let home = Arc::new(tempfile::Builder::new().prefix("coop-shim-").tempdir().expect("a folder"));
+        // In a sandbox `/tmp` is another, and Codex cannot make its own sandbox if its home is below the folder for temporary files.
+        let above = if agents_are_sandboxed() { env!("CARGO_TARGET_TMPDIR").into() } else { env::temp_dir() };
+        let home = Arc::new(tempfile::Builder::new().prefix("coop-shim-").tempdir_in(above).expect("a folder"));
         let at = home.path().canonicalize().expect("it is there");
         let work = at.join("work");
         for folder in [&work, &at.join("tmp"), &at.join("codex"), &at.join("sim")] {
@@ -161,8 +164,10 @@ impl World {
             Agent::Claude | Agent::OpenCode => &["--isolate", "--trust"],
             Agent::Codex | Agent::Gemini | Agent::Acp | Agent::Api => &[],
         };
-        let args = [&["--agent", self.agent.name()][..], isolate, options, &["--"], &program, more].concat();
         let home = self.home.path().canonicalize().expect("it is there");
+        let sandbox = sandbox_options(&home);
+        let sandbox: Vec<_> = sandbox.iter().map(String::as_str).collect();
+        let args = [&["--agent", self.agent.name()][..], isolate, &sandbox, options, &["--"], &program, more].concat();
         Shim::start_in(Arc::clone(&self.home), &self.work, &args, |command| {
             command.env("HOME", &home).env("COOP_SIM_SCENARIO", "plain").env("TERM", "xterm-256color");
             command.env("XDG_STATE_HOME", home.join("state")).env("COOP_SIM_STATE", home.join("sim"));
@@ -222,6 +227,19 @@ impl World {
     pub(super) fn has(&self, file: &str) -> bool {
         self.work.join(file).exists()
     }
+}
+
+/// Returns the options for agents in a sandbox, if they are to be in one; simulated agents keep conversations in two folders.
+fn sandbox_options(home: &Path) -> Vec<String> {
+    if !agents_are_sandboxed() {
+        return Vec::new();
+    }
+    let written = [home.join("sim"), home.join(".local/share/coop-sim")];
+    let options = written.iter().flat_map(|folder| {
+        fs::create_dir_all(folder).expect("made");
+        ["--sandbox-write".to_owned(), folder.display().to_string()]
+    });
+    ["--sandbox".to_owned()].into_iter().chain(options).collect()
 }
 
 /// Returns all JSON that is in a folder and below it.
