@@ -32,6 +32,12 @@ pub trait Driver: Send {
         Vec::new()
     }
 
+    /// Tells whether a status file is the agent's own and not another one's in the same folder, as far as is known after
+    /// it was observed. From then on no other is.
+    fn owns_status(&self, _: &Value) -> bool {
+        false
+    }
+
     /// Returns how a message is handed to the agent, which waits for one.
     fn deliver(&mut self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal>;
 

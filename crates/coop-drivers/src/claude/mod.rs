@@ -282,6 +282,10 @@ impl Driver for Claude {
         }
     }
 
+    fn owns_status(&self, file: &Value) -> bool {
+        self.is_own_status(file)
+    }
+
     fn deliver(&mut self, text: &str, view: &View<'_>) -> Result<Vec<Step>, Refusal> {
         match view.runtime {
             Runtime::Pty | Runtime::Server | Runtime::Inproc => {

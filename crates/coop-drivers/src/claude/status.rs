@@ -38,10 +38,9 @@ impl Worked {
 impl Claude {
     pub(super) fn observe_status(&mut self, file: &Value) -> Vec<Signal> {
         let mut signals = self.session_of(file);
-        let is_ours = self.session.is_some() && file["sessionId"].as_str() == self.session.as_deref();
         let status = file["status"].as_str().unwrap_or_default();
         let updated_at = file["statusUpdatedAt"].as_u64().unwrap_or(0);
-        if !is_ours {
+        if !self.is_own_status(file) {
             return signals;
         }
         if updated_at < self.settled_at {
@@ -109,6 +108,11 @@ impl Claude {
             self.settled_at = updated_at;
         }
         signals
+    }
+
+    /// Tells whether a file is about this conversation.
+    pub(super) fn is_own_status(&self, file: &Value) -> bool {
+        self.session.is_some() && file["sessionId"].as_str() == self.session.as_deref()
     }
 
     /// Tells whether `idle` means that the agent waits for a message. Before its first prompt, or its first hook, it does

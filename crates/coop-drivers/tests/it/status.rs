@@ -172,3 +172,14 @@ fn who_has_worked_without_a_hook_has_none() {
     mimic.see(&status("idle", 3_000), 3_000);
     assert_eq!(mimic.describe(), "idle");
 }
+
+/// Agents keep their files in one folder.
+#[test]
+fn a_status_file_of_another_conversation_is_not_its_own() {
+    let mut mimic = working();
+    let file = |session: &str| json!({ "sessionId": session, "pid": 7, "status": "idle", "statusUpdatedAt": 12_000 });
+    mimic.see(&Seen::Status(file("another")), 12_000);
+    assert_eq!(mimic.describe(), "working");
+    assert!(mimic.driver.owns_status(&file(SESSION)) && !mimic.driver.owns_status(&file("another")));
+    assert!(!mimic.driver.owns_status(&json!({})));
+}
