@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::mem;
+use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
@@ -20,7 +21,7 @@ use crate::prime;
 use crate::render::render;
 use crate::serve::Services;
 use crate::session::Session;
-use crate::watch::{self, Seen, StatusFolder};
+use crate::watch::{self, Changed, Seen, StatusFolder, Watcher};
 
 /// How much may wait between the watcher of files and the session.
 const SEEN: usize = 256;
@@ -52,13 +53,14 @@ impl Session {
             Watch::Status { .. } => None,
         });
         self.status = prepared.watch.iter().find_map(|watch| match watch {
-            Watch::Status { folder } => Some(StatusFolder::new(folder.into())),
+            Watch::Status { folder } => Some(StatusFolder::new(folder.into(), since)),
             Watch::Log { .. } => None,
         });
         let now = self.now();
         let (seen, files) = mpsc::channel(SEEN);
         self.agent_files = AgentFiles::new(prepared.command.sandbox);
-        self.log_paths = Some(watch::start(prepared.watch, self.agent_files.clone(), since, seen));
+        let open = watch::open_inotify;
+        self.watcher = Some(Watcher::start(prepared.watch, self.agent_files.clone(), since, open, seen));
         self.files = files;
         self.hook_token = prepared.hook_token;
         let (grace, stop) = (driven.idle_grace, driven.stop.clone());
@@ -78,7 +80,7 @@ impl Session {
 
     /// Tells the agent's part that the process has ended. Returns false if there is none.
     pub(crate) fn agent_exited(&mut self, exit: Exit) -> bool {
-        self.log_paths = None;
+        self.watcher = None;
         self.link = None;
         self.primes = JoinSet::new();
         let now = self.now();
@@ -113,19 +115,34 @@ impl Session {
     pub(crate) fn file_changed(&mut self, seen: Seen) {
         match seen {
             Seen::LogLine { line, past } => self.observe(&Observation::LogLine { line: &line, past }),
-            Seen::Status => self.read_status(),
+            Seen::Status(changed) => self.read_status(&changed),
+            Seen::Polled(why) => {
+                let now = self.now();
+                if let Some(agent) = &mut self.agent {
+                    agent.files_polled(why.as_deref(), &now);
+                }
+            }
         }
     }
 
-    fn read_status(&mut self) {
+    fn read_status(&mut self, changed: &Changed) {
         let files = &self.agent_files;
-        for file in self.status.as_mut().map(|folder| folder.news(files)).unwrap_or_default() {
+        let read = |path: &Path| watch::read_status(path, files);
+        for (path, file) in self.status.as_mut().map(|folder| folder.news(changed, read)).unwrap_or_default() {
             self.observe(&Observation::StatusFile(&file));
+            let Some(agent) = &mut self.agent else { return };
             // It may change what the screen means, which may not change any more.
-            if let Some(agent) = &mut self.agent {
-                agent.screen_changed(Instant::now());
+            agent.screen_changed(Instant::now());
+            if let Some(folder) = &mut self.status {
+                folder.identify(path, agent.owns_status(&file));
             }
         }
+    }
+
+    /// Tells the watcher of files what the agent is about.
+    pub(crate) fn focus_watcher(&self) {
+        let (Some(watcher), Some(agent)) = (&self.watcher, &self.agent) else { return };
+        watcher.focus(self.status.as_ref().and_then(StatusFolder::own), agent.is_resting());
     }
 
     pub(crate) fn link_told(&mut self, news: News) {
@@ -219,9 +236,13 @@ impl Session {
                 Effect::Type(keys) => self.type_keys(keys),
                 Effect::Say(what) => self.say(what),
                 Effect::WatchLog(path) => {
-                    if let Some(paths) = &self.log_paths {
-                        // It takes a moment at most to read them.
-                        let _ = paths.try_send(path.into());
+                    if let Some(watcher) = &self.watcher {
+                        watcher.follow_log(path.into());
+                    }
+                }
+                Effect::ForgetStatus => {
+                    if let Some(folder) = &mut self.status {
+                        folder.forget_own(SystemTime::now());
                     }
                 }
                 Effect::Prime(source, hook) => self.begin_prime(source, hook),
@@ -304,7 +325,7 @@ impl Session {
         if matches!(request, Request::Hook(_)) {
             // What the agent said before it ran its hook comes first, and what it has written.
             self.drain_pipe();
-            self.read_status();
+            self.read_status(&Changed::Any);
         }
         let now = self.now();
         let exited = self.child.is_none();

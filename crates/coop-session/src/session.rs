@@ -28,7 +28,7 @@ use crate::lock::WriteLock;
 use crate::log::EventLog;
 use crate::serve::{Outcome, Services};
 use crate::stop::Stop;
-use crate::watch::{LogPaths, Seen, StatusFolder};
+use crate::watch::{Seen, StatusFolder, Watcher};
 
 pub(crate) struct Session {
     pub(crate) options: Options,
@@ -49,7 +49,7 @@ pub(crate) struct Session {
     pub(crate) files: mpsc::Receiver<Seen>,
     /// Which of the files that the agent names are opened for it.
     pub(crate) agent_files: AgentFiles,
-    pub(crate) log_paths: Option<LogPaths>,
+    pub(crate) watcher: Option<Watcher>,
     /// The status files that the agent keeps.
     pub(crate) status: Option<StatusFolder>,
     /// What the hooks of this child bring along.
@@ -121,7 +121,7 @@ impl Session {
             deferred: Vec::new(),
             files: mpsc::channel(1).1,
             agent_files: AgentFiles::default(),
-            log_paths: None,
+            watcher: None,
             status: None,
             hook_token: None,
             link: None,
@@ -169,6 +169,7 @@ impl Session {
                 Wake::Deadline => self.deadline_passed(),
                 Wake::Tidied => {}
             }
+            self.focus_watcher();
             if self.child.is_none() {
                 self.tidy_up();
             }
@@ -240,7 +241,7 @@ impl Session {
         };
         let agent = &mut self.agent;
         let gone = std::future::poll_fn(|cx| agent.as_mut().map_or(Poll::Pending, |agent| agent.poll_gone(cx)));
-        let watched = self.log_paths.is_some();
+        let watched = self.watcher.is_some();
         let link = self.link.as_mut().map(|link| link.news.recv());
         let served = self.services.as_mut().map(|services| services.outcomes.recv());
         tokio::select! {

@@ -21,6 +21,7 @@ use coop_api::{
 use coop_drivers::{
     Arbiter, Change, Driver, Expected, Meaning, Observation, Runtime, Say, Signal, StartSource, Verdict,
 };
+use serde_json::Value;
 use tokio::sync::oneshot;
 
 use self::asks::Asks;
@@ -53,6 +54,8 @@ pub(crate) enum Effect {
     Say(Say),
     /// Watches another log.
     WatchLog(String),
+    /// Finds out anew which status file is the agent's: another process may have become the agent.
+    ForgetStatus,
     /// Finds out what an agent that begins should know; the hook waits.
     Prime(StartSource, ReplyTo),
 }
@@ -80,6 +83,10 @@ pub(crate) struct Agent {
     settles_at: Option<Instant>,
     /// Whether any hook was heard.
     hooked: bool,
+    /// Whether the agent has begun once.
+    began: bool,
+    /// Since when its files are polled, and why.
+    polled: Option<Heard>,
     /// How often the title had been set when it was last looked at.
     title_count: u64,
     look_at: Option<Instant>,
@@ -138,6 +145,8 @@ impl Agent {
             closing: None,
             settles_at: None,
             hooked: false,
+            began: false,
+            polled: None,
             title_count: 0,
             look_at: None,
             looked: None,
@@ -334,10 +343,16 @@ impl Agent {
                     self.last_message.clone_from(last_message);
                 }
             }
-            // What was said in another conversation is not said in this one.
-            Meaning::Started(StartSource::Clear) => self.last_message = None,
-            Meaning::Started(_)
-            | Meaning::Command { .. }
+            Meaning::Started(source) => {
+                // What was said in another conversation is not said in this one.
+                if *source == StartSource::Clear {
+                    self.last_message = None;
+                }
+                if std::mem::replace(&mut self.began, true) {
+                    effects.push(Effect::ForgetStatus);
+                }
+            }
+            Meaning::Command { .. }
             | Meaning::Working { .. }
             | Meaning::Replied { .. }
             | Meaning::Quiet
@@ -484,12 +499,41 @@ impl Agent {
         Error::new(ErrorCode::Unsupported, why)
     }
 
+    /// Tells whether a status file is the agent's own.
+    pub(crate) fn owns_status(&self, file: &Value) -> bool {
+        self.driver.owns_status(file)
+    }
+
+    /// Tells whether nothing is expected of it before somebody wants something.
+    pub(crate) fn is_resting(&self) -> bool {
+        let rests = match self.arbiter.state() {
+            AgentState::Idle | AgentState::Waiting { .. } | AgentState::Blocked { .. } | AgentState::Exited { .. } => {
+                true
+            }
+            AgentState::Starting | AgentState::Working { .. } | AgentState::Unknown => false,
+        };
+        rests && !self.is_wanted()
+    }
+
+    /// Takes in that its files are polled because of this, or not any more.
+    pub(crate) fn files_polled(&mut self, why: Option<&str>, now: &Now) {
+        self.polled = why.map(|why| Heard {
+            ts: now.rfc3339(),
+            source: EvidenceSource::SessionLog,
+            detail: format!("the agent's files are polled, because {why}"),
+            meaning: "polled".to_owned(),
+            verdict: "what they say is known up to 2 s late".to_owned(),
+        });
+    }
+
     pub(crate) fn explain(&self) -> Explanation {
-        Explanation {
-            state: self.arbiter.state().clone(),
-            evidence: self.arbiter.evidence().clone(),
-            signals: self.heard.iter().cloned().collect(),
+        let mut signals: Vec<_> = self.heard.iter().cloned().collect();
+        if let Some(polled) = &self.polled {
+            let at = signals.partition_point(|heard| heard.ts <= polled.ts);
+            signals.insert(at, polled.clone());
         }
+        let (state, evidence) = (self.arbiter.state().clone(), self.arbiter.evidence().clone());
+        Explanation { state, evidence, signals }
     }
 
     fn withdraw_all(&mut self, why: &str, effects: &mut Vec<Effect>) {

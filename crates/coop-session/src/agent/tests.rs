@@ -311,3 +311,39 @@ fn a_setting_is_done_once_the_agent_says_so() {
     let error = answer.try_recv().expect("an answer").expect_err("refused");
     assert_eq!(error.message, "the agent refuses: no such model; what was sent before it is done");
 }
+
+#[test]
+fn an_explanation_names_why_files_are_polled_while_they_are() {
+    let (mut agent, now) = agent(Runtime::Pty);
+    status(&mut agent, "busy", None, &now);
+    agent.files_polled(Some("no instance is left"), &now);
+    let polled = |agent: &Agent| agent.explain().signals.into_iter().find(|heard| heard.meaning == "polled");
+    let heard = polled(&agent).expect("it is said");
+    assert_eq!(
+        (heard.source, &*heard.detail),
+        (EvidenceSource::SessionLog, "the agent's files are polled, because no instance is left")
+    );
+    agent.files_polled(None, &now);
+    assert_eq!(polled(&agent), None);
+}
+
+#[test]
+fn an_agent_that_begins_again_may_have_another_status_file() {
+    let (mut agent, now) = agent(Runtime::Pty);
+    let forgets = |effects: Vec<Effect>| effects.iter().any(|effect| matches!(effect, Effect::ForgetStatus));
+    let start = json!({ "session_id": "S", "source": "startup" });
+    assert!(!forgets(hook(&mut agent, "SessionStart", start.clone(), &now)));
+    assert!(forgets(hook(&mut agent, "SessionStart", start, &now)));
+}
+
+#[test]
+fn an_agent_rests_when_nothing_is_expected_of_it() {
+    let now = now();
+    let mut agent = hookless(&now);
+    assert!(!agent.is_resting(), "it starts");
+    agent.observe(&Observation::Screen(&input("")), &now);
+    status(&mut agent, "idle", None, &now);
+    assert!(agent.is_resting(), "{:?}", agent.state());
+    status(&mut agent, "busy", None, &after(&now, Duration::from_secs(1)));
+    assert!(!agent.is_resting(), "it works");
+}
