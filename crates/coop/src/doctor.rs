@@ -10,6 +10,7 @@ use coop_fleet::bounded;
 use serde::Serialize;
 
 use crate::cli::Doctor;
+use crate::inotify;
 use crate::install::{self, is_between};
 use crate::paths::on_path;
 
@@ -48,6 +49,9 @@ pub(crate) async fn run(options: Doctor) -> anyhow::Result<i32> {
         match coop_sandbox::check() {
             Ok(()) => writeln!(out, "\nAgents can run in a sandbox (`coop --sandbox`).")?,
             Err(why) => writeln!(out, "\nAgents cannot run in a sandbox (`coop --sandbox`): {why}.")?,
+        }
+        if let Some(report) = inotify::report() {
+            writeln!(out, "\n{report}")?;
         }
     }
     Ok(0)

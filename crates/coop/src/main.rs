@@ -17,6 +17,7 @@ mod enter;
 mod fleet;
 mod guard;
 mod hook;
+mod inotify;
 mod install;
 mod leftovers;
 mod listen;

@@ -346,6 +346,33 @@ fn without_hooks_keys_choose_what_is_on_the_screen() {
     });
 }
 
+/// Its files alone tell that a turn is over. Beyond 128 agents of a user the state was `working` for ever.
+#[test]
+fn an_agent_is_followed_where_no_inotify_instance_is_left() {
+    if !coop_testkit::has_user_namespaces() {
+        return;
+    }
+    with_both(|which| {
+        let mut agent = Agent::start_unwatched(which);
+        agent.state("idle");
+        let explained = agent.get("/api/v1/agent/explain");
+        let polled = explained["signals"].as_array().into_iter().flatten().find(|signal| signal["meaning"] == "polled");
+        let detail = polled.and_then(|polled| polled["detail"].as_str()).unwrap_or_default();
+        assert!(detail.contains("fs.inotify.max_user_instances"), "{explained:#}");
+        agent.nudge("one [[bash:touch denied.txt]]");
+        agent.asked("permission");
+        agent.respond(&json!({ "accept": false }));
+        agent.state("idle");
+        assert!(!agent.has("denied.txt"), "what was denied was done");
+        agent.nudge("two");
+        agent.state("idle");
+        agent.nudge("three [[slow:60]]");
+        agent.state("working");
+        assert_eq!(agent.post("/api/v1/agent/interrupt", &json!({})).0, 200);
+        agent.state("idle");
+    });
+}
+
 #[test]
 fn a_set_up_dialog_is_an_ask_and_nothing_is_typed_into_it() {
     with_both(|which| {

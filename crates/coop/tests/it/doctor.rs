@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::tool::{coop, write_program};
+use crate::tool::{coop, without_inotify, write_program};
 
 fn program(folder: &Path, name: &str, script: &str) {
     write_program(&folder.join(name), &format!("#!/bin/sh\n{script}\n"));
@@ -53,6 +53,26 @@ fn what_is_installed_is_told_and_what_would_not_work() {
     program(&home.path().join("bin"), "claude", "echo 'no node here' >&2; exit 127");
     let broken = claude(home.path(), None);
     assert!(broken["problems"][0].as_str().expect("a problem").contains("no node here"));
+}
+
+#[test]
+fn too_few_inotify_instances_are_told_with_what_to_do() {
+    if !coop_testkit::has_user_namespaces() {
+        return;
+    }
+    let home = tempfile::tempdir().expect("a folder");
+    let mut command = coop(home.path());
+    command.arg("doctor");
+    let report = |command: &mut Command| {
+        let output = command.output().expect("it runs");
+        let text = String::from_utf8(output.stdout).expect("text");
+        assert!(output.status.success() && text.contains(" inotify instances."), "{text}");
+        text
+    };
+    assert!(report(&mut command).contains("`sudo sysctl "));
+    let none = report(&mut without_inotify(&command));
+    assert!(none.contains(" of 0 inotify instances."), "{none}");
+    assert!(none.contains("`sudo sysctl user.max_inotify_instances=1024`"), "{none}");
 }
 
 #[test]

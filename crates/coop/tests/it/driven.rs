@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use coop_testkit::real_agent;
 use serde_json::{Value, json};
 
-use crate::tool::{COOP, LIMIT, Sidecar, coop, home_outside, request};
+use crate::tool::{COOP, LIMIT, Sidecar, coop, home_outside, request, without_inotify};
 
 /// What hooks were told, in the folder the agent works in.
 const HOOKS: &str = ".hooks.jsonl";
@@ -85,6 +85,8 @@ enum SetUp {
     /// Isolated, without `--trust`.
     Untrusted,
     New,
+    /// Isolated, where there is no inotify instance.
+    Unwatched,
 }
 
 /// A running agent.
@@ -145,6 +147,11 @@ impl Agent {
         Self::set_up(SetUp::Untrusted, which, Runtime::Pty, &[], &[])
     }
 
+    /// Starts an agent whose files the system does not watch.
+    pub(crate) fn start_unwatched(which: &Which) -> Self {
+        Self::set_up(SetUp::Unwatched, which, Runtime::Pty, &[], &[])
+    }
+
     fn set_up(set_up: SetUp, which: &Which, runtime: Runtime, options: &[&str], args: &[&str]) -> Self {
         let work = tempfile::Builder::new().prefix("coop-work-").tempdir().expect("a folder").keep();
         let work = work.canonicalize().expect("it is there");
@@ -182,7 +189,7 @@ impl Agent {
             Runtime::Pipe => "pipe",
         };
         let isolate = match set_up {
-            SetUp::Isolated => &["--isolate", "--trust"][..],
+            SetUp::Isolated | SetUp::Unwatched => &["--isolate", "--trust"][..],
             SetUp::Untrusted => &["--isolate"],
             SetUp::New => &[],
         };
@@ -196,10 +203,14 @@ impl Agent {
                 know(&work, &work.join("another folder"));
                 command.env("CLAUDE_CONFIG_DIR", &work);
             }
-            if set_up != SetUp::Isolated {
+            if matches!(set_up, SetUp::Untrusted | SetUp::New) {
                 command.env("COOP_SIM_DIALOGS", "1");
             }
-            prepare(command, url).env("XDG_STATE_HOME", work.join(".state")).current_dir(&work)
+            prepare(command, url).env("XDG_STATE_HOME", work.join(".state")).current_dir(&work);
+            if set_up == SetUp::Unwatched {
+                *command = without_inotify(command);
+            }
+            command
         });
         Self::of(sidecar, work, model)
     }

@@ -4,14 +4,13 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::process::{Command, Stdio};
 
 use coop_api::Size;
 use coop_term::Screen;
 use serde_json::{Value, json};
 
 use crate::driven::{Agent, Runtime, Which};
-use crate::tool::{LIMIT, Sidecar, coop, request, run};
+use crate::tool::{self, LIMIT, Sidecar, coop, request, run};
 
 type Line = (f64, String, String);
 
@@ -122,19 +121,12 @@ fn a_disk_that_fills_up_is_told_of_keeps_what_was_recorded_and_does_not_stop_the
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let script = "mount -t tmpfs -o size=256k tmpfs \"$1\" && shift && exec \"$@\"";
+    let script = "mount -t tmpfs -o size=256k tmpfs \"$1\" && shift";
     let disk = folder.path().to_str().expect("UTF-8");
     let child = "seq 100000 200000; echo the flood is over; read line; echo got $line; exit 5";
     let mut sidecar = Sidecar::with(&[], |command| {
-        let mut inside = Command::new("unshare");
-        inside
-            .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", disk])
-            .arg(command.get_program());
-        inside.args(["--linger", "forever", "--record", &format!("{disk}/a.cast"), "--", "sh", "-c", child]);
-        inside.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        inside.current_dir(command.get_current_dir().expect("a home")).stdin(Stdio::null());
-        inside.stdout(Stdio::piped()).stderr(Stdio::piped());
-        *command = inside;
+        command.args(["--linger", "forever", "--record", &format!("{disk}/a.cast"), "--", "sh", "-c", child]);
+        *command = tool::unshared(command, &["--mount"], script, &[disk]);
         command
     });
     // Whoever follows the events is told.

@@ -31,6 +31,24 @@ pub(crate) fn coop(home: &Path) -> Command {
     command
 }
 
+/// Returns a command that runs another one in a user namespace of its own, and in these, as root. Before it runs a script,
+/// with these arguments, which it takes away.
+pub(crate) fn unshared(command: &Command, namespaces: &[&str], script: &str, args: &[&str]) -> Command {
+    let mut inside = Command::new("unshare");
+    inside.args(["--user", "--map-root-user"]).args(namespaces);
+    inside.args(["sh", "-c", &format!("{script} && exec \"$@\""), "sh"]).args(args);
+    inside.arg(command.get_program()).args(command.get_args());
+    inside.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    inside.current_dir(command.get_current_dir().expect("a folder")).stdin(Stdio::null());
+    inside.stdout(Stdio::piped()).stderr(Stdio::piped());
+    inside
+}
+
+/// Has a command run where there is no inotify instance.
+pub(crate) fn without_inotify(command: &Command) -> Command {
+    unshared(command, &[], "echo 0 >/proc/sys/user/max_inotify_instances", &[])
+}
+
 /// Tells whether agents are to run in a sandbox: `make test-sandbox` runs the tests of the agents once more that way.
 pub(crate) fn agents_are_sandboxed() -> bool {
     std::env::var_os("COOP_TEST_SANDBOX").is_some()
