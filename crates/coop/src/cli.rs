@@ -294,10 +294,22 @@ pub(crate) struct Sandbox {
     #[arg(id = "sandbox", long = "sandbox", env = "COOP_SANDBOX")]
     pub(crate) is_wanted: bool,
     /// Let an agent in a sandbox also write to PATH; may be given often
-    #[arg(long = "sandbox-write", env = "COOP_SANDBOX_WRITE", value_name = "PATH", value_delimiter = ':', requires = "sandbox")]
+    #[arg(
+        long = "sandbox-write",
+        env = "COOP_SANDBOX_WRITE",
+        value_name = "PATH",
+        value_delimiter = ':',
+        requires = "sandbox"
+    )]
     pub(crate) write: Vec<PathBuf>,
     /// Also hide PATH from an agent in a sandbox; may be given often
-    #[arg(long = "sandbox-hide", env = "COOP_SANDBOX_HIDE", value_name = "PATH", value_delimiter = ':', requires = "sandbox")]
+    #[arg(
+        long = "sandbox-hide",
+        env = "COOP_SANDBOX_HIDE",
+        value_name = "PATH",
+        value_delimiter = ':',
+        requires = "sandbox"
+    )]
     pub(crate) hide: Vec<PathBuf>,
     /// Give an agent in a sandbox no network, not even this machine's
     #[arg(long = "sandbox-no-network", env = "COOP_SANDBOX_NO_NETWORK", requires = "sandbox")]

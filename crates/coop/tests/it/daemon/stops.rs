@@ -63,7 +63,10 @@ fn settings(lab: &Lab, which: &Which, model: Option<&Model>) -> String {
     let sandbox = sandbox_setting(lab.home.path());
     // The folder of an agent in a sandbox is not its home.
     let folder = if sandbox.is_empty() { String::new() } else { format!("folder = {:?}\n", lab.folder("work")) };
-    format!("driver = \"claude\"\nisolate = true\ntrust = true\n{sandbox}{folder}command = {command}\nenv = {{ {} }}\n", env.join(", "))
+    format!(
+        "driver = \"claude\"\nisolate = true\ntrust = true\n{sandbox}{folder}command = {command}\nenv = {{ {} }}\n",
+        env.join(", ")
+    )
 }
 
 /// Returns what came after the first turn, in order: how it ended, and what was done.
