@@ -317,6 +317,10 @@ pub enum Watch {
     },
 }
 
+/// How long after a change of the title the session looks at the screen once more: agents write the title before the frame that
+/// belongs to it, and either may be delayed on the way.
+pub const TITLE_LEAD: Duration = Duration::from_millis(250);
+
 /// Something that was seen of an agent.
 #[derive(Clone, Debug)]
 pub enum Observation<'a> {

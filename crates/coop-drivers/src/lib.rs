@@ -32,7 +32,7 @@ pub use artifact::artifact_kind;
 pub use claude::{Doing, Guest, guest_settings};
 pub use driver::{
     Call, Companion, Driver, Existing, Expected, FileToWrite, Heeds, Label, Launch, Link, Observation, OnScreen, Ready,
-    Refusal, Retry, Runtime, Say, Setup, SetupError, Step, StopReply, Variables, View, Watch,
+    Refusal, Retry, Runtime, Say, Setup, SetupError, Step, StopReply, TITLE_LEAD, Variables, View, Watch,
 };
 pub use mcp::{McpServer, McpWay};
 pub use options::merge;

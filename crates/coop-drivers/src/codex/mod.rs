@@ -145,6 +145,8 @@ pub(crate) struct Codex {
     on_screen: Option<AskDraft>,
     /// Whether the title showed work.
     title_works: bool,
+    /// The title that showed no work any more, and since when, until the screen has shown what Codex waits for.
+    rest: Option<(u64, String)>,
 }
 
 impl Codex {
@@ -181,6 +183,7 @@ impl Codex {
             ended: Recent::default(),
             on_screen: None,
             title_works: false,
+            rest: None,
         }
     }
 
@@ -217,7 +220,7 @@ impl Driver for Codex {
         setup::setup(launch)
     }
 
-    fn observe(&mut self, seen: &Observation<'_>, _at: u64) -> Vec<Signal> {
+    fn observe(&mut self, seen: &Observation<'_>, at: u64) -> Vec<Signal> {
         match seen {
             Observation::Control(message) => match self.way {
                 Way::Server => self.observe_message(message),
@@ -226,8 +229,8 @@ impl Driver for Codex {
             },
             Observation::Link { up } => self.observe_link(*up),
             Observation::LinkLost => self.observe_lost(),
-            Observation::Title(title) => self.observe_title(title),
-            Observation::Screen(screen) => self.observe_screen(screen),
+            Observation::Title(title) => self.observe_title(title, at),
+            Observation::Screen(screen) => self.observe_screen(screen, at),
             Observation::StatusFile(file) => {
                 if self.way == Way::Server && file["companion"] == "missing" {
                     self.way = Way::Screen;

@@ -2,34 +2,36 @@
 //!
 //! Digits act at once. A denial is the digit of the option that says no, never a letter and never Enter.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use coop_api::{Answer, Ask, AskKind, EvidenceSource, OptionKind, Screen, TurnOutcome};
 
 use super::Codex;
 use super::setup::Way;
-use crate::driver::{Refusal, Step};
+use crate::driver::{Refusal, Step, TITLE_LEAD};
 use crate::rules::{Dialog, Hint, Rules, rows};
 use crate::{Meaning, Signal, keys};
 
 impl Codex {
-    /// The title has a spinner while it works, and loses it when it waits.
-    pub(super) fn observe_title(&mut self, title: &str) -> Vec<Signal> {
+    /// The title has a spinner while it works, and loses it when it waits: for a message, or for the answer to a dialog that
+    /// the screen shows a moment later.
+    pub(super) fn observe_title(&mut self, title: &str, at: u64) -> Vec<Signal> {
         let Some(works) = self.rules.title_works(title) else { return Vec::new() };
         let before = std::mem::replace(&mut self.title_works, works);
-        if self.way != Way::Screen {
+        if self.way != Way::Screen || self.on_screen.is_some() || before == works {
             return Vec::new();
         }
-        let asks = self.on_screen.is_some();
-        let meaning = match (before, works) {
-            (false, true) if !asks => Meaning::TurnBegan { prompt: None },
-            (true, false) if !asks && !title.contains("Action Required") => Meaning::Idle(TurnOutcome::Completed),
-            _ => return Vec::new(),
-        };
-        vec![Signal::new(EvidenceSource::Title, format!("the title is {title:?}"), meaning)]
+        self.rest = (!works && !title.contains("Action Required")).then(|| (at, title.to_owned()));
+        if !works {
+            return Vec::new();
+        }
+        let detail = format!("the title is {title:?}");
+        vec![Signal::new(EvidenceSource::Title, detail, Meaning::TurnBegan { prompt: None })]
     }
 
     /// Dialogs that come before there is a conversation; and all of them where there is no server.
-    pub(super) fn observe_screen(&mut self, screen: &Screen) -> Vec<Signal> {
+    pub(super) fn observe_screen(&mut self, screen: &Screen, at: u64) -> Vec<Signal> {
         if self.way == Way::Lines {
             return Vec::new();
         }
@@ -47,6 +49,7 @@ impl Codex {
                 signals.push(Signal::new(EvidenceSource::Screen, "the dialog is gone", meaning));
             }
             if let Some(draft) = dialog {
+                self.rest = None;
                 let detail = format!("a dialog: {}", draft.preview);
                 signals.push(Signal::new(EvidenceSource::Screen, detail, Meaning::Ask(Box::new(draft.clone()))));
                 self.on_screen = Some(draft);
@@ -61,10 +64,21 @@ impl Codex {
                 let meaning = Meaning::Working { tool: None };
                 signals.push(Signal::new(EvidenceSource::Title, "the title shows work", meaning));
             } else if self.rules.shows_prompt(&lines) && screen.modes.bracketed_paste {
-                signals.push(Signal::new(EvidenceSource::Screen, "the screen shows the prompt", Meaning::Quiet));
+                signals.push(self.observe_prompt(at));
             }
         }
         signals
+    }
+
+    fn observe_prompt(&mut self, at: u64) -> Signal {
+        let is_due = |(since, _): &mut (u64, String)| Duration::from_millis(at.saturating_sub(*since)) >= TITLE_LEAD;
+        match self.rest.take_if(is_due) {
+            Some((_, title)) => {
+                let detail = format!("the title is {title:?}, and the screen shows the prompt");
+                Signal::new(EvidenceSource::Title, detail, Meaning::Idle(TurnOutcome::Completed))
+            }
+            None => Signal::new(EvidenceSource::Screen, "the screen shows the prompt", Meaning::Quiet),
+        }
     }
 }
 

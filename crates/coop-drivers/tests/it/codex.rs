@@ -727,3 +727,29 @@ fn a_prompt_below_a_title_that_shows_work_is_no_sign_of_quiet() {
     mimic.see(&Seen::Title("project".into()), 0);
     assert_eq!(meanings(mimic.see(&rows, 0)), ["quiet"]);
 }
+
+/// The title lost its spinner a moment before the dialog was drawn: Codex was said to be idle in between.
+#[test]
+fn a_title_without_a_spinner_is_idleness_only_once_the_screen_had_time_to_show_a_dialog() {
+    let codex = Known::by_name("codex").expect("a known agent");
+    let launch = Launch { command: vec!["codex".into()], version: None, ..Launch::default() };
+    let recorded = |name: &str| {
+        let recording = ALL.iter().find(|recording| recording.name == name).expect("a recording");
+        Seen::Screen(recording.text.lines().map(str::to_owned).collect())
+    };
+    let (prompt, approval) = (recorded("B02_idle.txt"), recorded("B03_approval.txt"));
+    let meanings = |signals: Vec<Signal>| signals.iter().map(|signal| signal.meaning.name()).collect::<Vec<_>>();
+    for dialog_at in [Some(249), None] {
+        let mut mimic = Mimic::of((codex.new)(codex.rules().expect("the rules"), &launch));
+        mimic.see(&Seen::Title("⠙ project".into()), 0);
+        assert_eq!(meanings(mimic.see(&Seen::Title("project".into()), 1000)), [""; 0]);
+        assert_eq!(meanings(mimic.see(&prompt, 1000)), ["quiet"]);
+        if let Some(later) = dialog_at {
+            assert_eq!(meanings(mimic.see(&approval, 1000 + later)), ["ask"]);
+            assert_eq!(meanings(mimic.see(&prompt, 2000)), ["ask_gone", "quiet"], "it goes on");
+        } else {
+            assert_eq!(meanings(mimic.see(&prompt, 1250)), ["idle"]);
+            assert_eq!(meanings(mimic.see(&prompt, 1300)), ["quiet"], "once");
+        }
+    }
+}

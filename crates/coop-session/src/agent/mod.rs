@@ -90,6 +90,8 @@ pub(crate) struct Agent {
     /// How often the title had been set when it was last looked at.
     title_count: u64,
     look_at: Option<Instant>,
+    /// When to look once more, because of a new title.
+    look_again_at: Option<Instant>,
     looked: Option<Instant>,
 }
 
@@ -149,6 +151,7 @@ impl Agent {
             polled: None,
             title_count: 0,
             look_at: None,
+            look_again_at: None,
             looked: None,
         }
     }
@@ -189,17 +192,19 @@ impl Agent {
 
     /// Tells whether it is time to look at the screen.
     pub(crate) fn wants_look(&self, now: Instant) -> bool {
-        self.look_at.is_some_and(|at| at <= now)
+        [self.look_at, self.look_again_at].into_iter().flatten().any(|at| at <= now)
     }
 
     /// Looks at the screen and the title.
     pub(crate) fn look(&mut self, screen: &Screen, now: &Now) -> Vec<Effect> {
         self.look_at = None;
+        self.look_again_at = self.look_again_at.filter(|at| *at > now.instant);
         self.looked = Some(now.instant);
         let mut effects = Vec::new();
         // A title that was set anew is news, also where it is the same: another may have been there between two looks.
         if screen.title_count != self.title_count {
             self.title_count = screen.title_count;
+            self.look_again_at = Some(now.instant + TITLE_LEAD);
             effects.extend(self.observe(&Observation::Title(&screen.title), now));
         }
         effects.extend(self.observe(&Observation::Screen(screen), now));
@@ -449,7 +454,16 @@ impl Agent {
         let settled = self.settles_at.filter(|_| self.nudges.are_waiting());
         let patience = self.nudges.patience();
         let closing = self.closing.as_ref().map(|(_, until)| *until);
-        let due = [settled, patience, self.look_at, self.arbiter.deadline(), performing, self.asks.deadline(), closing];
+        let due = [
+            settled,
+            patience,
+            self.look_at,
+            self.look_again_at,
+            self.arbiter.deadline(),
+            performing,
+            self.asks.deadline(),
+            closing,
+        ];
         due.into_iter().flatten().min()
     }
 
