@@ -130,6 +130,8 @@ pub(crate) struct Codex {
     /// Requests to end such commands that the server has not answered.
     ending: HashSet<String>,
     busy: bool,
+    /// Whether the server has said that the conversation rests, and of no work since.
+    rests: bool,
     /// Whether the turn was told of.
     announced: bool,
     /// The names of the requests by which something is asked.
@@ -175,6 +177,7 @@ impl Codex {
             commands: HashSet::new(),
             ending: HashSet::new(),
             busy: false,
+            rests: false,
             announced: false,
             asking: HashSet::new(),
             last_before_join: None,

@@ -258,8 +258,8 @@ impl Codex {
                 let request = params["requestId"].to_string();
                 let was_open = self.asking.remove(&request);
                 let gone = was_open.then_some(Meaning::RequestGone { request });
-                // A sub-agent, or a command of an earlier turn, asked between turns. The conversation's own turn is over.
-                let rests = was_open && !self.busy && self.asking.is_empty();
+                // A sub-agent, or a command of an earlier turn, asked between turns: the conversation rests as before.
+                let rests = was_open && self.rests && self.asking.is_empty();
                 return gone.into_iter().chain(rests.then_some(Meaning::Idle(TurnOutcome::Completed))).collect();
             }
             "thread/status/changed" if !self.is_main(params) => {
@@ -320,13 +320,13 @@ impl Codex {
     }
 
     fn work(&mut self) -> Vec<Meaning> {
-        self.busy = true;
+        (self.busy, self.rests) = (true, false);
         vec![Meaning::Working { tool: None }]
     }
 
     /// Tells that a turn began, unless that was told.
     pub(super) fn announce(&mut self, prompt: Option<String>) -> Option<Meaning> {
-        self.busy = true;
+        (self.busy, self.rests) = (true, false);
         self.prompt = None;
         (!std::mem::replace(&mut self.announced, true)).then_some(Meaning::TurnBegan { prompt })
     }
@@ -340,7 +340,7 @@ impl Codex {
         if let Some(turn) = self.turn.take() {
             self.over.insert(&turn);
         }
-        (self.busy, self.announced) = (false, false);
+        (self.busy, self.rests, self.announced) = (false, false, false);
         self.last_before_join = None;
         self.untold_usage = None;
         self.asking.clear();
@@ -364,6 +364,7 @@ impl Codex {
             }
             Some("idle") => {
                 self.turn_over();
+                self.rests = true;
                 vec![Meaning::Idle(TurnOutcome::Completed)]
             }
             Some("systemError") if !self.joined => {
@@ -420,6 +421,7 @@ impl Codex {
         let began = self.announce(None);
         let used = self.untold_usage.take().map(|params| self.used(&params));
         self.turn_over();
+        self.rests = true;
         if let Some(turn) = turn["id"].as_str() {
             self.over.insert(turn);
         }

@@ -19,7 +19,7 @@ use coop_api::{
     TurnOutcome, WriterId,
 };
 use coop_drivers::{
-    Arbiter, Change, Driver, Expected, Meaning, Observation, Runtime, Say, Signal, StartSource, Verdict,
+    Arbiter, Change, Driver, Expected, Meaning, Observation, Runtime, Say, Signal, StartSource, TITLE_LEAD, Verdict,
 };
 use serde_json::Value;
 use tokio::sync::oneshot;
