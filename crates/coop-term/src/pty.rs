@@ -296,14 +296,15 @@ impl Child {
         read(&self.master, buffer)
     }
 
-    /// Reads what there is in the child's pipe, as far as the buffer goes.
+    /// Reads as [`Self::read`] does, and also output that the runtime has had no turn to report.
+    pub fn read_unreported(&self, buffer: &mut [u8]) -> Output {
+        read_unreported(&self.master, buffer)
+    }
+
+    /// Reads what there is in the child's pipe, as far as the buffer goes, also what the runtime has had no turn to report.
     pub fn read_pipe(&self, buffer: &mut [u8]) -> Output {
         let Some(pipes) = &self.pipes else { return Output::End };
-        match read(&pipes.output, buffer) {
-            // The runtime may not have heard yet of what is there already.
-            Output::Nothing => outcome(rustix::io::read(pipes.output.get_ref(), buffer).map_err(io::Error::from)),
-            known => known,
-        }
+        read_unreported(&pipes.output, buffer)
     }
 
     /// Writes as much as the child's pipe takes now, which may be nothing.
@@ -368,6 +369,13 @@ fn read(fd: &AsyncFd<OwnedFd>, buffer: &mut [u8]) -> Output {
     outcome(fd.try_io(Interest::READABLE, |fd| Ok(rustix::io::read(fd, &mut *buffer)?)))
 }
 
+fn read_unreported(fd: &AsyncFd<OwnedFd>, buffer: &mut [u8]) -> Output {
+    match read(fd, buffer) {
+        Output::Nothing => outcome(rustix::io::read(fd.get_ref(), buffer).map_err(io::Error::from)),
+        reported => reported,
+    }
+}
+
 fn outcome(read: io::Result<usize>) -> Output {
     match read {
         Ok(0) => Output::End,
@@ -401,5 +409,25 @@ fn to_io(error: pty_process::Error) -> io::Error {
     match error {
         pty_process::Error::Io(error) => error,
         pty_process::Error::Rustix(error) => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program's last output was lost when coop got no processor time while the program ended: the runtime had not yet
+    /// reported the output as readable, and the sidecar took that for "nothing was written".
+    #[tokio::test]
+    async fn output_is_read_before_the_runtime_reports_it() {
+        let command = Command { program: "echo".into(), args: vec!["the end".into()], ..Command::default() };
+        let child = Child::spawn(&command, Size::new(80, 24).expect("a size")).expect("a child");
+        // Blocks the thread, so that the runtime has no turn.
+        waitid(WaitId::Pid(child.pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).expect("the child ends");
+        let mut buffer = [0; 64];
+        assert_eq!(child.read(&mut buffer), Output::Nothing);
+        assert_eq!(child.read_unreported(&mut buffer), Output::Bytes(9));
+        assert_eq!(&buffer[..9], b"the end\r\n");
+        assert_eq!(child.read_unreported(&mut buffer), Output::End);
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use coop_api::{Error, ErrorCode};
-use coop_term::{Output, Screen};
+use coop_term::{Child, Output, Screen};
 use serde_json::Value;
 
 use super::Session;
@@ -23,10 +23,14 @@ const LAST_WORDS: usize = 2 * BATCH;
 impl Session {
     /// Reads what there is, but not for long, and returns how much that was.
     pub(super) fn read(&mut self) -> usize {
+        self.read_by(Child::read)
+    }
+
+    fn read_by(&mut self, read: impl Fn(&Child, &mut [u8]) -> Output) -> usize {
         let Some(running) = &mut self.child else { return 0 };
         let mut filled = 0;
         while filled < BATCH && !running.at_end && (filled == 0 || self.mail.is_empty()) {
-            match running.child.read(&mut self.buffer[filled..]) {
+            match read(&running.child, &mut self.buffer[filled..]) {
                 Output::Bytes(length) => {
                     // At once: while these bytes are looked at, the kernel brings the next.
                     self.screen.feed(&self.buffer[filled..filled + length]);
@@ -58,7 +62,7 @@ impl Session {
     pub(super) fn read_last_words(&mut self) {
         let mut read = 0;
         while read < LAST_WORDS {
-            match self.read() {
+            match self.read_by(Child::read_unreported) {
                 0 => return,
                 more => read += more,
             }
