@@ -65,10 +65,15 @@ impl Gemini {
             .asked
             .as_ref()
             .is_some_and(|asked| asked.screen_lines == seen.screen_lines && asked.options == seen.options);
-        let notified = self.notified.take_if(|notified| !is_asked && notified.fits(&seen));
+        if is_asked {
+            return Vec::new();
+        }
+        let fitting = self.notified.iter().position(|notified| notified.fits(&seen));
+        let notified = fitting.map(|at| self.notified.remove(at));
         // A person may turn the pages of a question: it is the same one.
-        let goes_on = self.asked.as_ref().is_some_and(|asked| asked.tool.is_some()) && notified.is_none();
-        if is_asked || goes_on {
+        let is_page = seen.kind == AskKind::Question
+            && self.asked.as_ref().is_some_and(|asked| asked.kind == AskKind::Question && asked.tool.is_some());
+        if is_page && notified.is_none() {
             return Vec::new();
         }
         let mut signals = self.ask_over(EvidenceSource::Screen, "another dialog is on the screen");

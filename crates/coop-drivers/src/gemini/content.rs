@@ -1,5 +1,6 @@
 //! What is done: tools, files, tokens. Each is told once, whichever source is first.
 
+use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use coop_api::{Artifact, ToolPhase, ToolUse, Usage};
@@ -10,6 +11,12 @@ use crate::{Meaning, artifact_kind};
 
 /// Tools that write the file they are given.
 const WRITERS: [&str; 2] = ["write_file", "replace"];
+
+/// Tells whether a tool's path, which may be relative, names a file whose absolute path is known.
+fn is_path_of(path: &Value, absolute: &Value) -> bool {
+    let (Some(path), Some(absolute)) = (path.as_str(), absolute.as_str()) else { return false };
+    Path::new(absolute).ends_with(path.trim_start_matches("./"))
+}
 
 /// The uses of tools. Hooks have no names for them, and the log has one only when they are over.
 #[derive(Debug, Default)]
@@ -44,10 +51,13 @@ impl Calls {
     pub(super) fn meant(&self, details: &Value) -> Option<(&str, &Value)> {
         let fits = |call: &&Call| match details["type"].as_str() {
             Some("exec") => call.input["command"] == details["command"],
+            Some("edit") => is_path_of(&call.input["file_path"], &details["filePath"]),
+            Some("mcp") => details["toolName"].as_str().is_some_and(|tool| call.tool.ends_with(tool)),
             Some("ask_user") => call.tool == "ask_user",
             _ => true,
         };
-        self.open.iter().rev().find(fits).map(|call| (call.tool.as_str(), &call.input))
+        let only = || self.open.first().filter(|_| self.open.len() == 1);
+        self.open.iter().rev().find(fits).or_else(only).map(|call| (call.tool.as_str(), &call.input))
     }
 
     /// Returns the end of a tool's use as a hook tells it, and the file it wrote.

@@ -41,7 +41,7 @@ impl Gemini {
             }
             "Notification" if payload["notification_type"] == "ToolPermission" => {
                 let call = self.calls.meant(&payload["details"]);
-                self.notified = call.map(|(tool, input)| Notified::new(tool, input, &payload["details"]));
+                self.notified.extend(call.map(|(tool, input)| Notified::new(tool, input, &payload["details"])));
                 Vec::new()
             }
             "AfterTool" => {

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::Gemini;
 use super::content::{used, written_at};
+use crate::keys::without_blanks;
 use crate::rules::TitleSays;
 use crate::{Meaning, Signal, fault};
 
@@ -69,10 +70,11 @@ impl Gemini {
         self.answered |= answers;
         let is_late = answers && std::mem::take(&mut self.unanswered);
         match kind {
-            // A hook tells of it where there are hooks; what the agent was sent back with shows the prompt of its turn.
-            "user" if !self.hooked && is_prompt(line) && line["displayContent"].is_null() => {
-                self.begin_turn(written, text);
-                let prompt = Some(text.to_owned());
+            // A hook tells of it where there are hooks.
+            "user" if !self.hooked && is_prompt(line) && !self.is_sent_back(line) => {
+                let typed = typed(line);
+                self.begin_turn(written, &typed);
+                let prompt = Some(typed);
                 let mut signals = vec![signal("a message in the log", Meaning::TurnBegan { prompt })];
                 if let Some(dialog) = self.early.take() {
                     signals.extend(self.dialog_seen(&dialog));
@@ -101,6 +103,13 @@ impl Gemini {
         }
     }
 
+    /// Tells whether a line is what a hook of the user's sent the agent back with: it shows the prompt of the turn that is
+    /// under way, and has another text.
+    fn is_sent_back(&self, line: &Value) -> bool {
+        let shown = joined(&line["displayContent"]);
+        self.busy && shown == self.last_prompt && shown != joined(&line["content"])
+    }
+
     /// Returns a message, once.
     fn said(&mut self, line: &Value, text: &str) -> Option<Meaning> {
         let role = match line["type"].as_str()? {
@@ -122,8 +131,20 @@ fn is_prompt(line: &Value) -> bool {
     })
 }
 
+/// Returns what a line says, without the content of files that a message names.
 fn text_of(line: &Value) -> String {
-    match &line["content"] {
+    let (sent, typed) = (joined(&line["content"]), typed(line));
+    if without_blanks(&sent).starts_with(&without_blanks(&typed)) { typed } else { sent }
+}
+
+/// Returns what the user typed. The agent may send more, or other blanks.
+fn typed(line: &Value) -> String {
+    let shown = joined(&line["displayContent"]);
+    if shown.is_empty() { joined(&line["content"]) } else { shown }
+}
+
+fn joined(content: &Value) -> String {
+    match content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
         _ => String::new(),

@@ -119,8 +119,8 @@ pub(crate) struct Gemini {
     answered: bool,
     /// Whether a turn is over of which the log has told nothing yet: it may have failed.
     unanswered: bool,
-    /// What it told that it will ask.
-    notified: Option<Notified>,
+    /// What hooks told that it will ask. Several tools may ask in one step; their dialogs come one after another.
+    notified: Vec<Notified>,
     /// What it asks, and whether a hook has told of it.
     asked: Option<AskDraft>,
     /// Whether the agent has said something since it asked.
@@ -165,7 +165,7 @@ impl Gemini {
             logged: setup::session_id(launch).is_some(),
             answered: false,
             unanswered: false,
-            notified: None,
+            notified: Vec::new(),
             asked: None,
             has_gone_on: false,
             early: None,
@@ -188,14 +188,14 @@ impl Gemini {
             self.ready_at >= at || self.title.as_ref().is_some_and(|title| *title != TitleSays::Idle);
         let worked_at = self.worked_at.filter(|worked| *worked >= at);
         self.worked_at = worked_at.or(has_title_of_turn.then_some(at));
-        self.notified = None;
+        self.notified.clear();
         self.asked = None;
         prompt.clone_into(&mut self.last_prompt);
     }
 
     fn end_turn(&mut self) {
         self.busy = false;
-        self.notified = None;
+        self.notified.clear();
     }
 
     fn observe_title(&mut self, title: &str, at: u64) -> Vec<Signal> {

@@ -284,3 +284,52 @@ fn a_turn_is_not_over_before_the_log_has_told_how_it_went() {
     assert!(!answered.driver.is_behind());
     assert_eq!(answered.describe(), "idle");
 }
+
+/// Gemini logs what it shows beside what it sends where the two differ: the content of a file that a message names, blanks at
+/// the end of a long paste. Such a line began no turn, so its dialog was held back and coop said that the agent was idle.
+#[test]
+fn a_message_that_is_sent_otherwise_than_it_was_typed_begins_a_turn() {
+    let line = |second: u32, sent: &str, shown: &str| {
+        let timestamp = format!("1970-01-01T00:00:{second:02}Z");
+        Seen::Log(json!({ "id": format!("{second}"), "type": "user", "timestamp": timestamp,
+            "content": [{ "text": sent }], "displayContent": [{ "text": shown }] }))
+    };
+    let mut mimic = mimic(false);
+    mimic.see(&Seen::Log(json!({ "sessionId": SESSION })), 500);
+    mimic.see(&Seen::Title("◇  Ready (x)".into()), 1_000);
+    mimic.see(&Seen::Screen(rows(INPUT)), 1_000);
+    mimic.see(&Seen::Title("✋  Action Required (x)".into()), 5_500);
+    mimic.see(&Seen::Screen(rows(&read(folder().join("B03_permission.txt")))), 5_500);
+    assert_eq!(mimic.describe(), "idle", "whose dialog it is was not told yet");
+    mimic.see(&line(5, "see @a.txt here\n--- Content of a.txt\nhello", "see @a.txt here"), 6_000);
+    assert_eq!(mimic.asks().len(), 1);
+    // A hook of the user's sends it back: no other turn, which would close the ask.
+    mimic.see(&line(6, "not yet", "see @a.txt here"), 7_000);
+    assert_eq!(mimic.asks().len(), 1);
+}
+
+/// Two tools asked in one step. The second dialog was taken for a page of the first, and its ask was never told.
+#[test]
+fn tools_that_ask_at_once_are_asks_one_after_another() {
+    let hook = |event: &str, payload: Value| Seen::Hook { event: event.into(), payload };
+    let mut mimic = mimic(true);
+    mimic.see(&hook("SessionStart", json!({ "source": "startup", "session_id": SESSION })), 1_000);
+    mimic.see(&hook("BeforeAgent", json!({ "prompt": "go" })), 2_000);
+    let commands = ["touch one.txt", "touch two.txt"];
+    for command in commands {
+        let told = json!({ "tool_name": "run_shell_command", "tool_input": { "command": command } });
+        mimic.see(&hook("BeforeTool", told), 3_000);
+    }
+    for command in commands {
+        let details = json!({ "type": "exec", "command": command });
+        mimic.see(&hook("Notification", json!({ "notification_type": "ToolPermission", "details": details })), 4_000);
+    }
+    mimic.see(&Seen::Title("✋  Action Required (x)".into()), 5_000);
+    let dialog = read(folder().join("B03_permission.txt"));
+    for (number, command) in (1..).zip(commands) {
+        mimic.see(&Seen::Screen(rows(&dialog.replace("touch gperm.txt", command))), 5_000 + number);
+        let asks = mimic.asks();
+        assert_eq!(asks.len(), 1, "{asks:#?}");
+        assert_eq!(asks[0].0.input, Some(json!({ "command": command })));
+    }
+}
