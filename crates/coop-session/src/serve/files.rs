@@ -16,6 +16,8 @@ use crate::agent_files::AgentFiles;
 const MAX_TEXT: u64 = 64 * 1024 * 1024;
 /// Opens without waiting for the other end of a pipe, and takes no terminal for ours.
 const UNHINDERED: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
+/// Opens a folder as a place to look up names in.
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 /// What a new file and a new folder may be used for; the user's mask takes from it.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o777);
@@ -46,7 +48,7 @@ impl Folder {
     /// Returns where a folder beneath this one really is.
     pub(super) fn folder_at(&self, path: &str) -> Result<PathBuf, String> {
         let within = self.within(path)?;
-        let found = self.beneath(&within, OFlags::PATH | OFlags::DIRECTORY, Mode::empty());
+        let found = self.beneath(&within, FOLDER, Mode::empty());
         found.map_err(|error| failed(&within, error))?;
         Ok(self.path.join(within))
     }
@@ -85,9 +87,14 @@ impl Folder {
             if content.len() as u64 > MAX_TEXT {
                 return Err(io::Error::other(format!("{} bytes are too many", content.len())));
             }
-            self.make_folders(&within)?;
-            let flags = OFlags::WRONLY | OFlags::CREATE | UNHINDERED;
-            let mut file = File::from(self.beneath(&within, flags, FILE_MODE)?);
+            let flags = OFlags::WRONLY | UNHINDERED;
+            let mut file = match self.beneath(&within, flags, Mode::empty()) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    self.make_folders(&within, files)?;
+                    File::from(self.beneath(&within, flags | OFlags::CREATE, FILE_MODE)?)
+                }
+                opened => File::from(opened?),
+            };
             if !file.metadata()?.is_file() {
                 return Err(io::Error::other("not a file"));
             }
@@ -98,8 +105,8 @@ impl Folder {
         write().map_err(|error| failed(&within, error))
     }
 
-    /// Makes the folders that a file is to be in.
-    fn make_folders(&self, file: &Path) -> io::Result<()> {
+    /// Makes the folders that a new file is to be in. The agent may write to the last one, and to each in which one is made.
+    fn make_folders(&self, file: &Path, files: &AgentFiles) -> io::Result<()> {
         let mut made = PathBuf::new();
         for part in file.parent().into_iter().flat_map(Path::components) {
             let above = made.clone();
@@ -108,13 +115,18 @@ impl Folder {
                 continue;
             }
             let above = if above.as_os_str().is_empty() { Path::new(".") } else { above.as_path() };
-            let parent = self.beneath(above, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
+            let parent = self.beneath(above, FOLDER, Mode::empty())?;
+            if self.beneath(&made, FOLDER, Mode::empty()).is_ok() {
+                continue;
+            }
+            files.check_write(&parent)?;
             match mkdirat(&parent, part.as_os_str(), FOLDER_MODE) {
                 Ok(()) | Err(rustix::io::Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(())
+        let last = if made.as_os_str().is_empty() { Path::new(".") } else { made.as_path() };
+        files.check_write(&self.beneath(last, FOLDER, Mode::empty())?)
     }
 
     /// Opens what is beneath this folder, and nothing else.
@@ -180,7 +192,8 @@ mod tests {
         for name in ["hidden", "protected", "own"] {
             fs::write(root.join(name), name).expect("written");
         }
-        let access = [("", Access::Write), ("hidden", Access::None), ("protected", Access::Read)];
+        let access =
+            [("", Access::Write), ("hidden", Access::None), ("protected", Access::Read), ("hooks", Access::Read)];
         let access = access.map(|(name, access)| (root.join(name), access)).to_vec();
         let files = AgentFiles::new(Some(Sandbox { access, ..Sandbox::default() }));
         let read = |name: &str| serve(&root, &files, Service::ReadFile { path: name.into(), from: None, lines: None });
@@ -189,6 +202,13 @@ mod tests {
         assert_eq!(read("protected"), Served::Text("protected".into()));
         assert!(matches!(write("protected"), Served::Failed(_)));
         assert_eq!((read("own"), write("own")), (Served::Text("own".into()), Served::Done));
+        // A refused write made the file, empty, in the hooks of git.
+        fs::create_dir(root.join("hooks")).expect("made");
+        assert!(
+            matches!(write("hooks/new"), Served::Failed(_)) && matches!(write("hooks/deep/new"), Served::Failed(_))
+        );
+        assert_eq!(fs::read_dir(root.join("hooks")).expect("a folder").count(), 0);
+        assert_eq!(write("new/deep/file"), Served::Done);
         assert_eq!(fs::read_to_string(root.join("protected")).expect("there"), "protected");
     }
 

@@ -77,7 +77,7 @@ async fn run(child: &Child, keep: usize, kept: &Mutex<Kept>, killed: &Notify) ->
         let wants = Wants { output: !at_end, writable: false, end: true, pipe_output: false, pipe_writable: false };
         tokio::select! {
             event = child.event(wants) => match event {
-                ChildEvent::Readable => at_end = read(child, &mut buffer, keep, kept) == Output::End,
+                ChildEvent::Readable => at_end = kept_output(child.read(&mut buffer), &buffer, keep, kept) == Output::End,
                 ChildEvent::Ended => break,
                 ChildEvent::Writable | ChildEvent::PipeReadable | ChildEvent::PipeWritable => {}
             },
@@ -86,16 +86,21 @@ async fn run(child: &Child, keep: usize, kept: &Mutex<Kept>, killed: &Notify) ->
     }
     // Whatever it has left behind goes with it; what it wrote last is still to be read.
     let _ = child.signal(Signal::KILL, Target::Session);
-    while matches!(read(child, &mut buffer, keep, kept), Output::Bytes(_)) {}
+    loop {
+        let output = child.read_unreported(&mut buffer);
+        if !matches!(kept_output(output, &buffer, keep, kept), Output::Bytes(_)) {
+            break;
+        }
+    }
     child.reap().ok().flatten().unwrap_or(Exit { code: None, signal: None })
 }
 
-fn read(child: &Child, buffer: &mut [u8], keep: usize, kept: &Mutex<Kept>) -> Output {
-    let read = child.read(buffer);
-    if let Output::Bytes(length) = read {
+/// Keeps what was read.
+fn kept_output(output: Output, buffer: &[u8], keep: usize, kept: &Mutex<Kept>) -> Output {
+    if let Output::Bytes(length) = output {
         kept.lock().unwrap_or_else(PoisonError::into_inner).push(&buffer[..length], keep);
     }
-    read
+    output
 }
 
 impl Kept {
