@@ -8,7 +8,7 @@ use std::process::{ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use coop_api::is_coop_variable;
-use coop_sandbox::{Reach, SandboxError};
+use coop_sandbox::{Prepared, Reach, SandboxError};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
@@ -31,11 +31,20 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Returns a command in a folder, in the sandbox of the agent whose folder it is, if that has one.
+/// What the daemon adds to the sandbox of every gate and named command.
+#[derive(Clone, Debug)]
+pub struct DaemonSandbox {
+    /// Coop's own program, the first one in the sandbox.
+    pub coop: PathBuf,
+    /// What no gate sees.
+    pub hidden: Vec<PathBuf>,
+}
+
+/// Returns a command in the folder of an agent. If the agent has a sandbox, the command runs in one with the same walls.
 pub(crate) fn command_in(
     sandbox: Option<&Sandbox>,
     folder: &Path,
-    hidden: &[PathBuf],
+    daemon: Option<&DaemonSandbox>,
     program: &str,
 ) -> Result<Command, SandboxError> {
     let Some(sandbox) = sandbox else {
@@ -43,17 +52,21 @@ pub(crate) fn command_in(
         command.current_dir(folder);
         return Ok(command);
     };
-    let home = std::env::home_dir().unwrap_or_default();
+    let DaemonSandbox { coop, hidden } = daemon.ok_or(SandboxError::NoHome)?;
+    let home = std::env::home_dir().ok_or(SandboxError::NoHome)?;
     let at_home = |paths: &[String]| paths.iter().map(|path| coop_sandbox::in_home(path.as_ref(), &home)).collect();
     let write: Vec<PathBuf> = at_home(&sandbox.write);
     let secrets = coop_sandbox::secrets_of(&home).into_iter().chain(hidden.iter().cloned());
     let also_hidden: Vec<PathBuf> = at_home(&sandbox.hide);
     let hidden = secrets.filter(|path| !write.contains(path)).chain(also_hidden).collect();
-    let reach = Reach { folder: folder.to_owned(), write, hidden, no_network: sandbox.no_network, ..Reach::default() };
-    let words = reach.words()?;
-    let mut command = command(words.first().map_or(OsStr::new(program), OsString::as_os_str));
+    let read = vec![coop.clone()];
+    let no_network = sandbox.no_network;
+    let reach = Reach { folder: folder.to_owned(), write, read, hidden, no_network, ..Reach::default() };
+    let Prepared { bubblewrap, enter, .. } = reach.prepare()?;
+    let mut command = command(bubblewrap.first().map_or(OsStr::new(program), OsString::as_os_str));
     // A gate has no terminal, and must not take the daemon's.
-    command.arg("--new-session").args(words.iter().skip(1)).arg(program).current_dir(folder);
+    command.arg("--new-session").args(bubblewrap.iter().skip(1)).current_dir(folder);
+    command.arg(coop).args(["enter", "--without-terminal"]).args(enter).arg("--").arg(program);
     Ok(command)
 }
 

@@ -19,11 +19,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use tempfile::TempDir;
 
-use crate::read_regular;
+use crate::{git_program, read_regular};
 
 /// More than any configuration has.
 const MOST_CONFIG: u64 = 4 * 1024 * 1024;
@@ -231,20 +231,6 @@ impl Git {
         };
         Ok(names.into_iter().flat_map(off).collect())
     }
-}
-
-/// Returns where git is, as it was when coop first looked: a folder of `PATH` may be one that an agent writes to later.
-pub fn git_program() -> Option<PathBuf> {
-    static PROGRAM: LazyLock<Option<PathBuf>> = LazyLock::new(|| find_program("git"));
-    PROGRAM.clone()
-}
-
-/// Returns where a program is that coop runs outside of agents' folders.
-pub fn find_program(name: &str) -> Option<PathBuf> {
-    let search = std::env::var_os("PATH")?;
-    // A relative folder would depend on where coop runs.
-    let mut folders = std::env::split_paths(&search).filter(|folder| folder.is_absolute());
-    folders.find_map(|folder| folder.join(name).canonicalize().ok().filter(|path| path.is_file()))
 }
 
 /// Returns git, with neither coop's variables nor those that lead it elsewhere.

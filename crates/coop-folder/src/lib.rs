@@ -5,6 +5,8 @@
 
 mod files;
 mod git;
+mod programs;
 
 pub use files::{beneath, read_beneath, read_regular};
-pub use git::{Git, Location, Remotes, find_program, git_program};
+pub use git::{Git, Location, Remotes};
+pub use programs::{find_programs, git_program, only_root_writes};

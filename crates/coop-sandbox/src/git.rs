@@ -12,7 +12,7 @@ use crate::SandboxError;
 const FILES: [&str; 2] = ["config", "config.worktree"];
 const FOLDERS: [&str; 2] = ["hooks", "modules"];
 /// What an agent in a work tree writes to of its repository: commits, branches and their history.
-const SHARED_BY_WORKTREES: [&str; 3] = ["objects", "refs", "logs"];
+const SHARED_BY_WORKTREES: [&str; 4] = ["objects", "refs", "logs", "reftable"];
 /// What says which repository and which folder a work tree belongs to.
 const POINTERS: [&str; 3] = ["commondir", "gitdir", "config.worktree"];
 
@@ -31,8 +31,9 @@ pub(crate) fn protect(folder: &Path) -> Result<Repository, SandboxError> {
     let entry = folder.join(".git");
     match entry.symlink_metadata() {
         Ok(found) if found.is_dir() => return protect_own(entry),
+        Ok(found) if found.is_symlink() => return Err(SandboxError::Linked(entry)),
         Ok(found) if found.is_file() => {}
-        _ => return Ok(Repository::default()),
+        Ok(_) | Err(_) => return Ok(Repository::default()),
     }
     let unusable = |source| SandboxError::Path { path: entry.clone(), source };
     let Some(Location { git_dir, .. }) = Location::at(folder).map_err(unusable)? else {
@@ -65,7 +66,9 @@ fn make_missing(git_dir: &Path, files: &[&str], folders: &[&str]) -> Result<Vec<
     for (names, is_folder) in [(files, false), (folders, true)] {
         for path in names.iter().map(|name| git_dir.join(name)) {
             let made = match path.symlink_metadata() {
-                Ok(found) if found.is_symlink() => Err(io::Error::other("it is a link, which the agent may have made")),
+                Ok(found) if found.is_symlink() => Err(io::Error::other(
+                    "it is a link, which the agent may have made; put what it leads to in its place",
+                )),
                 Ok(_) => Ok(()),
                 Err(_) if is_folder => fs::create_dir(&path),
                 Err(_) => File::create_new(&path).map(drop),
@@ -144,5 +147,8 @@ mod tests {
         fs::remove_dir(all.join(".git/modules")).expect("removed");
         std::os::unix::fs::symlink("/etc", all.join(".git/modules")).expect("made");
         assert!(protect(&all).is_err_and(|why| why.to_string().contains("it is a link")));
+        fs::rename(all.join(".git"), all.join("elsewhere")).expect("renamed");
+        std::os::unix::fs::symlink("elsewhere", all.join(".git")).expect("made");
+        assert!(matches!(protect(&all), Err(SandboxError::Linked(_))));
     }
 }

@@ -149,6 +149,12 @@ pub(crate) enum Sub {
         /// Leave the terminal alone: the program has none
         #[arg(long, conflicts_with = "terminal_to")]
         without_terminal: bool,
+        /// Fail unless PATH is a mount of what its folder has there
+        #[arg(long, value_name = "PATH")]
+        mounted: Vec<PathBuf>,
+        /// Fail unless another file or folder is mounted on PATH
+        #[arg(long, value_name = "PATH")]
+        covered: Vec<PathBuf>,
         /// The program and its words
         #[arg(last = true)]
         command: Vec<OsString>,

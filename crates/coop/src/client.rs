@@ -253,7 +253,7 @@ fn is_left_over(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
 }
 
-fn own_socket() -> Option<OsString> {
+pub(crate) fn own_socket() -> Option<OsString> {
     std::env::var_os("COOP_SOCKET").filter(|path| !path.is_empty())
 }
 

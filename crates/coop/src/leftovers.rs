@@ -3,8 +3,9 @@
 //! `.lock` is held while a sidecar makes something there or tidies up, so that nobody sees anything half made.
 //! `PID/` has the files of one sidecar, which holds `PID/lock` as long as it lives. `PID.sock` is its socket.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -89,10 +90,31 @@ pub(crate) fn make_tmp(sidecar: &Path) -> anyhow::Result<PathBuf> {
 /// Removes a sidecar's folder, and the `/tmp` of its agent.
 fn remove(folder: &Path) {
     let is_ours = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(TMP_PREFIX));
-    if let Some(tmp) = fs::read_link(folder.join(TMP)).ok().filter(is_ours) {
-        let _ = fs::remove_dir_all(tmp);
+    if let Some(tmp) = fs::read_link(folder.join(TMP)).ok().filter(is_ours)
+        && remove_agents(&tmp).is_err_and(|error| error.kind() != io::ErrorKind::NotFound)
+    {
+        // The link stays, so that the next sidecar tries again.
+        return;
     }
     let _ = fs::remove_dir_all(folder);
+}
+
+/// Removes a folder in which an agent may have closed folders to its own user.
+fn remove_agents(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_folders(folder);
+            fs::remove_dir_all(folder)
+        }
+        done => done,
+    }
+}
+
+fn open_folders(folder: &Path) {
+    let _ = fs::set_permissions(folder, Permissions::from_mode(0o700));
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|found| found.is_dir()));
+    folders.for_each(|entry| open_folders(&entry.path()));
 }
 
 /// Waits for a lock that is held for moments only. Whoever keeps it for longer must not hinder us.
@@ -155,6 +177,18 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
+
+    /// As root, every folder is open anyway.
+    #[test]
+    fn a_folder_that_an_agent_closed_is_removed() {
+        let all = tempfile::tempdir().expect("a folder");
+        let tmp = all.path().join("tmp");
+        fs::create_dir_all(tmp.join("closed/deep")).expect("made");
+        fs::write(tmp.join("closed/deep/file"), "x").expect("written");
+        fs::set_permissions(tmp.join("closed"), Permissions::from_mode(0o000)).expect("ours");
+        remove_agents(&tmp).expect("removed");
+        assert!(!tmp.exists());
+    }
 
     #[test]
     fn only_what_nobody_uses_is_removed() {

@@ -57,7 +57,10 @@ fn main() -> ExitCode {
         guard::run(socket, leaders);
         return ExitCode::SUCCESS;
     }
-    if let Some(Sub::Enter { terminal_to, without_terminal, command }) = &cli.sub {
+    if let Some(Sub::Enter { terminal_to, without_terminal, mounted, covered, command }) = &cli.sub {
+        if let Err(error) = coop_sandbox::check_mounted(mounted, covered) {
+            return fail(&error.into());
+        }
         return match (terminal_to, without_terminal) {
             (Some(pid), _) => {
                 enter::give_terminal(*pid).map_or_else(|error| fail(&error.into()), |()| ExitCode::SUCCESS)

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use coop_drivers::{KNOWN, Known, Launch, Login};
-use coop_sandbox::{Reach, in_home, is_never_given, secrets_of};
+use coop_fleet::bounded::DaemonSandbox;
+use coop_sandbox::{Prepared, Reach, in_home, is_never_given, secrets_of};
 use coop_term::{Access, Sandbox};
 
 use crate::cli::Serve;
+use crate::paths::text;
 use crate::{install, leftovers, paths};
 
 /// The folder in a sidecar's folder that its agent writes to.
@@ -34,9 +36,12 @@ pub(crate) fn make(
         Some(own) => vec![own.into()],
         None => written_by(&own_kinds, &home)?,
     };
-    // An agent with a configuration of its own has no use for the user's logins of its kind.
-    let own_logins = own_kinds.iter().filter(|_| own_folder.is_some()).flat_map(|kind| login_paths(kind, &home));
-    let logins = others.into_iter().flat_map(|other| private_paths(other, &home)).chain(own_logins);
+    // An agent with a configuration of its own has no use for the user's of its kind.
+    let program = agent.and_then(|(_, launch)| Path::new(&program_of(launch)?).canonicalize().ok());
+    let is_needed = |path: &PathBuf| program.as_ref().is_some_and(|program| program.starts_with(path));
+    let of_own_kinds = own_kinds.iter().filter(|_| own_folder.is_some());
+    let of_own_kinds = of_own_kinds.flat_map(|kind| private_paths(kind, &home)).filter(|path| !is_needed(path));
+    let private = others.into_iter().flat_map(|other| private_paths(other, &home)).chain(of_own_kinds);
     let given: Vec<_> = options.sandbox.write.iter().map(|path| in_home(path, &home)).collect();
     let own = own_folders(&home)?;
     let also_hidden: Vec<_> = options.sandbox.hide.iter().map(|path| in_home(path, &home)).collect();
@@ -44,7 +49,7 @@ pub(crate) fn make(
     check_given("--sandbox-write", &given)?;
     check_writable(&given, &own)?;
     let own = own.into_iter().chain(options.socket.clone());
-    let secrets = secrets_of(&home).into_iter().chain(logins).filter(|path| !given.contains(path));
+    let secrets = secrets_of(&home).into_iter().chain(private).filter(|path| !given.contains(path));
     let sidecar = folder.parent().unwrap_or(folder);
     let tmp = leftovers::make_tmp(sidecar)?;
     let reach = Reach {
@@ -55,18 +60,15 @@ pub(crate) fn make(
         tmp: Some(tmp.clone()),
         no_network: options.sandbox.no_network,
     };
-    reach.check()?;
+    let Prepared { bubblewrap, enter, access } = reach.prepare()?;
+    coop_sandbox::check()?;
     let first = |options: &[&str]| {
-        let options = ["enter"].iter().chain(options).chain(&["--"]).map(OsString::from);
-        [coop.clone().into_os_string()].into_iter().chain(options).collect()
+        let options = ["enter"].iter().chain(options).map(OsString::from);
+        let words = [coop.clone().into_os_string()].into_iter().chain(options).chain(enter.clone());
+        words.chain(["--".into()]).collect()
     };
-    let sandbox = Sandbox {
-        bubblewrap: reach.words()?,
-        on_terminal: first(&[]),
-        without_terminal: first(&["--without-terminal"]),
-        access: reach.access()?,
-        tmp,
-    };
+    let sandbox =
+        Sandbox { bubblewrap, on_terminal: first(&[]), without_terminal: first(&["--without-terminal"]), access, tmp };
     check_own_files(options, &sandbox)?;
     Ok(Some(sandbox))
 }
@@ -89,11 +91,12 @@ fn own_folders(home: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(vec![paths::private(paths::state_dir(home))?, paths::runtime_dir()?])
 }
 
-/// Returns what gates and commands of agents in a sandbox must not see: coop's own files, and the logins of every agent.
-pub(crate) fn hidden_from_gates(state: &Path) -> anyhow::Result<Vec<PathBuf>> {
+/// Returns what the sandboxes of gates and commands have in common. They see neither coop's files nor any agent's logins.
+pub(crate) fn of_daemon(state: &Path, coop: &Path) -> anyhow::Result<DaemonSandbox> {
     let home = home()?;
     let private = KNOWN.iter().flat_map(|kind| private_paths(kind, &home));
-    Ok([state.to_owned()].into_iter().chain(own_folders(&home)?).chain(private).collect())
+    let hidden = [state.to_owned()].into_iter().chain(own_folders(&home)?).chain(private).collect();
+    Ok(DaemonSandbox { coop: coop.to_owned(), hidden })
 }
 
 fn home() -> anyhow::Result<PathBuf> {
@@ -130,6 +133,12 @@ fn check_writable(paths: &[PathBuf], own: &[PathBuf]) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns where the agent's program is.
+fn program_of(launch: &Launch) -> Option<String> {
+    let program = launch.command.get(launch.program_at)?;
+    if program.contains('/') { Some(program.clone()) } else { text(&paths::on_path(program)?).ok() }
 }
 
 /// Returns the agent kinds that an agent is of, and the others. One that speaks ACP may be the program of another kind.

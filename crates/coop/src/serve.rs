@@ -13,6 +13,7 @@ use coop_session::{Handle, OpenRecording, Options, Recorder, Recording, StartErr
 use coop_term::{Command, Exit, SpawnError};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
@@ -86,7 +87,7 @@ pub(crate) async fn run(mut options: Serve) -> anyhow::Result<i32> {
     };
     shield::raise(ProcessRole::Sidecar);
     tokio::spawn(shield::reap_adopted());
-    let Running { handle, done, server, agent, lines, recorder, resumes, _folder, _sockets } =
+    let Running { handle, done, server, agent, lines, recorder, resumes, _folder, _sockets, _tools } =
         start(&options, config, size).await?;
     let resumed = || {
         let lingers = options.linger != Linger::For(Duration::ZERO);
@@ -167,6 +168,7 @@ pub(crate) struct Running {
     /// Whether coop can go on with its conversations.
     pub(crate) resumes: bool,
     // In this order: the agent's socket is in the folder.
+    pub(crate) _tools: JoinSet<()>,
     pub(crate) _sockets: [Option<SocketFile>; 3],
     pub(crate) _folder: Folder,
 }
@@ -181,7 +183,8 @@ pub(crate) async fn start(options: &Serve, config: AgentConfig, size: Size) -> a
     let driven = driven::agent(options, &chosen, config, &mut command, folder.path())?;
     let resumes = driven.as_ref().is_some_and(|driven| driven.resumes);
     let (driven, served_tools) = driven.map(|driven| (driven.agent, driven.served_tools)).unzip();
-    let tools_socket = serve_tools(served_tools.flatten())?;
+    let mut tools = JoinSet::new();
+    let tools_socket = serve_tools(served_tools.flatten(), &mut tools)?;
     if let Some(path) = options.session_file.as_deref().filter(|_| !resumes) {
         tracing::warn!("{}", not_kept(path));
     }
@@ -232,16 +235,17 @@ pub(crate) async fn start(options: &Serve, config: AgentConfig, size: Size) -> a
         lines: bound.lines,
         recorder,
         resumes,
+        _tools: tools,
         _sockets: [Some(bound.socket), Some(agent_socket), tools_socket],
         _folder: folder,
     })
 }
 
-/// Serves the fleet's tools, in the background, to an agent that does not reach the daemon.
-fn serve_tools(tools: Option<ServedTools>) -> anyhow::Result<Option<SocketFile>> {
+/// Serves the fleet's tools to an agent that does not reach the daemon.
+fn serve_tools(tools: Option<ServedTools>, tasks: &mut JoinSet<()>) -> anyhow::Result<Option<SocketFile>> {
     let Some(ServedTools { socket, identity }) = tools else { return Ok(None) };
     let (listener, socket) = listen::socket_file(&socket)?;
-    tokio::spawn(mcp::serve_on(listener, identity));
+    tasks.spawn(mcp::serve_on(listener, identity));
     Ok(Some(socket))
 }
 

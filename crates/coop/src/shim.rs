@@ -151,11 +151,12 @@ impl Sidecars {
         let settings = setup::settings(self.options.agent, &start);
         let mcp = setup::mcp(&start)?;
         let config = AgentConfig { settings, mcp, ..AgentConfig::default() };
-        let Running { handle, done, server, _folder, _sockets, .. } = serve::start(&options, config, size).await?;
+        let Running { handle, done, server, _folder, _sockets, _tools, .. } =
+            serve::start(&options, config, size).await?;
         *last = Some(tokio::spawn(async move {
             // However it ended, what belongs to it goes.
             let _ = done.await;
-            drop((_sockets, _folder));
+            drop((_tools, _sockets, _folder));
             tokio::spawn(server.shut_down(FAREWELL));
         }));
         Ok(handle)

@@ -27,6 +27,8 @@ const KEYS: [&str; 18] = [
     "on_prompt",
     "on_error",
 ];
+/// Variables by which a sidecar finds what its agent's sandbox hides.
+const HOMES: [&str; 3] = ["HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"];
 /// How large a recording may become if nobody says, in MiB: some hours of an agent that is watched by nobody.
 const RECORDED: u64 = 32;
 /// A recording has room for a few screens, and what is more than this nobody can replay.
@@ -88,12 +90,17 @@ pub(super) fn read(name: &Key<'_>, node: &Node<'_>) -> Result<AgentDefinition, D
     let sandbox = table.get("sandbox").map(|node| sandbox(&node)).transpose()?.flatten();
     let env = table.get("env").map(|node| Ok((env(&node, is_own_agent)?, node))).transpose()?;
     if let Some((variables, node)) = &env
-        && let Some(name) = variables.keys().find(|name| name.starts_with("LD_"))
         && sandbox.is_some()
     {
-        let why =
-            format!("{name} would also make the agent's sidecar, which is outside of the sandbox, load libraries");
-        return Err(node.error(why));
+        if let Some(name) = variables.keys().find(|name| name.starts_with("LD_")) {
+            let why =
+                format!("{name} would also make the agent's sidecar, which is outside of the sandbox, load libraries");
+            return Err(node.error(why));
+        }
+        if let Some(name) = HOMES.iter().find(|name| variables.contains_key(**name)) {
+            let why = format!("{name} also tells coop which logins and files the sandbox hides; leave it out");
+            return Err(node.error(why));
+        }
     }
     Ok(AgentDefinition {
         name: name.text().to_owned(),
@@ -129,6 +136,9 @@ fn sandbox(node: &Node<'_>) -> Result<Option<Sandbox>, DefinitionError> {
         let paths = node.texts()?;
         match paths.iter().find(|path| !path.starts_with('/') && !path.starts_with("~/")) {
             Some(path) => Err(node.error(format!("{path:?} has to begin with / or ~/; variables are not expanded"))),
+            None if paths.iter().any(|path| path.contains(':')) => {
+                Err(node.error("a path here cannot have a colon in it"))
+            }
             None => Ok(paths),
         }
     };

@@ -1,18 +1,16 @@
 //! A command that decides: 0 is a yes, anything else is not.
 
-use std::path::PathBuf;
-
 use super::outside::GateRun;
-use crate::bounded::{self, Ran};
+use crate::bounded::{self, DaemonSandbox, Ran};
 use crate::engine::GateVerdict;
 
-pub(super) async fn run(gate: &GateRun, hidden: &[PathBuf]) -> GateVerdict {
-    let command = bounded::command_in(gate.sandbox.as_ref(), &gate.folder, hidden, "/bin/sh");
+pub(super) async fn run(gate: &GateRun, daemon: Option<&DaemonSandbox>) -> GateVerdict {
+    let command = bounded::command_in(gate.sandbox.as_ref(), &gate.folder, daemon, "/bin/sh");
     let mut command = match command {
         Ok(command) => command,
         Err(why) => return GateVerdict::Broken { why: why.to_string() },
     };
-    command.arg("-c").arg(&gate.run).current_dir(&gate.folder).env("COOP_AGENT_ID", &gate.agent.0);
+    command.arg("-c").arg(&gate.run).env("COOP_AGENT_ID", &gate.agent.0);
     match bounded::run(command, None, gate.limit).await {
         Ok(Ran { status: None, .. }) => GateVerdict::TimedOut,
         Ok(Ran { status: Some(status), .. }) if status.success() => GateVerdict::Passed,
@@ -32,6 +30,7 @@ fn words(kept: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
     use std::time::Duration;
 
     use coop_api::AgentId;
@@ -45,7 +44,7 @@ mod tests {
     async fn verdict(command: &str, limit: Duration) -> GateVerdict {
         let agent = AgentId("fixer".to_owned());
         let folder = PathBuf::from("/");
-        run(&GateRun { agent, run: command.to_owned(), limit, folder, sandbox: None }, &[]).await
+        run(&GateRun { agent, run: command.to_owned(), limit, folder, sandbox: None }, None).await
     }
 
     const LIMIT: Duration = Duration::from_secs(60);
@@ -108,6 +107,6 @@ mod tests {
         let agent = AgentId("fixer".to_owned());
         let gate =
             GateRun { agent, run: "true".to_owned(), limit: LIMIT, folder: PathBuf::from("/nowhere"), sandbox: None };
-        assert!(matches!(run(&gate, &[]).await, GateVerdict::Broken { .. }));
+        assert!(matches!(run(&gate, None).await, GateVerdict::Broken { .. }));
     }
 }

@@ -6,6 +6,7 @@ use coop_api::AgentId;
 
 use super::gate;
 use super::notify::{Notice, Notify};
+use crate::bounded::DaemonSandbox;
 use crate::definition::Sandbox;
 use crate::engine::GateVerdict;
 
@@ -38,8 +39,8 @@ pub trait Outside: Clone + Send + Sync + 'static {
 pub struct Machine {
     /// How people are called.
     pub notify: Notify,
-    /// What agents in a sandbox, and their gates, do not see.
-    pub hidden: Vec<PathBuf>,
+    /// What the sandboxes of gates have in common. None where coop cannot tell what to hide: then those gates are refused.
+    pub sandbox: Option<DaemonSandbox>,
     /// Why no gate is run here, if none is.
     pub refuses_gates: Option<&'static str>,
 }
@@ -48,7 +49,7 @@ impl Outside for Machine {
     async fn gate(&self, gate: GateRun) -> GateVerdict {
         match self.refuses_gates {
             Some(why) => GateVerdict::Broken { why: why.to_owned() },
-            None => gate::run(&gate, &self.hidden).await,
+            None => gate::run(&gate, self.sandbox.as_ref()).await,
         }
     }
 

@@ -1,13 +1,13 @@
 //! Commands that a definition has a name for, which agents may run by it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use coop_sandbox::SandboxError;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::bounded;
+use crate::bounded::{self, DaemonSandbox};
 use crate::definition::Sandbox;
 
 /// How long one may take if nobody says: less than agents allow a tool to take.
@@ -55,11 +55,11 @@ impl NamedCommand {
         &self,
         folder: &Path,
         sandbox: Option<&Sandbox>,
-        hidden: &[PathBuf],
+        daemon: Option<&DaemonSandbox>,
         given: &[Value],
     ) -> Result<CommandEnd, CommandError> {
         let (program, words) = self.run.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
-        let mut command = bounded::command_in(sandbox, folder, hidden, program)?;
+        let mut command = bounded::command_in(sandbox, folder, daemon, program)?;
         command.args(words);
         let input = serde_json::to_vec(given).unwrap_or_default();
         let failed = |error| CommandError::Start(program.to_owned(), error);
@@ -86,7 +86,7 @@ mod tests {
     async fn its_words_are_words_and_what_it_is_given_is_its_input() {
         let folder = tempfile::tempdir().expect("a folder");
         let run = async |words: &[&str], given: &[Value]| {
-            command(words, LIMIT).run(folder.path(), None, &[], given).await.expect("run")
+            command(words, LIMIT).run(folder.path(), None, None, given).await.expect("run")
         };
         let end = run(&["echo", "$(id)", "; rm -rf x", "`id`"], &[]).await;
         assert_eq!(end, CommandEnd { code: Some(0), output: "$(id) ; rm -rf x `id`\n".into(), is_cut: false });
@@ -102,9 +102,9 @@ mod tests {
 
     #[tokio::test]
     async fn one_that_takes_too_long_is_ended_and_one_that_is_not_there_is_told() {
-        let slow = command(&["sleep", "600"], Duration::from_millis(50)).run(Path::new("/"), None, &[], &[]).await;
+        let slow = command(&["sleep", "600"], Duration::from_millis(50)).run(Path::new("/"), None, None, &[]).await;
         assert!(matches!(slow, Err(CommandError::TimedOut(..))), "{slow:?}");
-        let missing = command(&["/nowhere/x"], LIMIT).run(Path::new("/"), None, &[], &[]).await;
+        let missing = command(&["/nowhere/x"], LIMIT).run(Path::new("/"), None, None, &[]).await;
         assert_eq!(missing.expect_err("not there").to_string(), "/nowhere/x cannot be run");
     }
 }

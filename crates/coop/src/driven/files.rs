@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use coop_api::lasting_hash;
@@ -14,6 +14,9 @@ use rustix::io::Errno;
 use serde_json::Value;
 
 use crate::paths::{private, state_dir, text};
+
+/// Conversations and settings take some MiB. A file of the agent's that is larger would only fill the memory of its sidecar.
+const LARGEST_FILE: u64 = 64 * 1024 * 1024;
 
 /// Returns a folder of coop's for the agent's configuration, by which no dialog comes up. Nobody else's is ever written.
 pub(super) fn isolated(home: &str, known: &Known, cwd: &Path) -> anyhow::Result<String> {
@@ -77,11 +80,8 @@ pub(super) fn write_private_beneath(folder: &str, file: &FileToWrite) -> io::Res
     let content = match file.existing {
         Existing::Replaced => file.content.clone(),
         Existing::Merged => {
-            let there = there.and_then(|mut file| {
-                let mut bytes = Vec::new();
-                file.read_to_end(&mut bytes).ok().map(|_| bytes)
-            });
-            merged(there, &file.content)?
+            let there = there.map(|file| read_bounded(file, path)).transpose()?;
+            merged(there.map(String::into_bytes), &file.content)?
         }
     };
     let new = format!("{}.{}.new", name.to_string_lossy(), uuid::Uuid::new_v4().simple());
@@ -92,6 +92,14 @@ pub(super) fn write_private_beneath(folder: &str, file: &FileToWrite) -> io::Res
     renamed.inspect_err(|_| {
         let _ = unlinkat(&at, &new, AtFlags::empty());
     })
+}
+
+/// Reads a file that the agent may have written.
+pub(super) fn read_bounded(file: File, path: &Path) -> io::Result<String> {
+    if file.metadata()?.len() > LARGEST_FILE {
+        return Err(io::Error::other(format!("{} is larger than {LARGEST_FILE} bytes", path.display())));
+    }
+    io::read_to_string(file.take(LARGEST_FILE))
 }
 
 fn open_beneath(folder: &OwnedFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
@@ -105,17 +113,10 @@ fn merged(there: Option<Vec<u8>>, more: &str) -> io::Result<String> {
     Ok(all.to_string())
 }
 
-/// Tells whether nobody but root can write to a folder or to one above it.
-pub(super) fn only_root_writes(folder: &Path) -> bool {
-    let is_roots = |folder: &Path| {
-        let found = fs::symlink_metadata(folder);
-        found.is_ok_and(|found| found.is_dir() && found.uid() == 0 && found.mode() & 0o022 == 0)
-    };
-    folder.ancestors().all(is_roots)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use serde_json::json;
 
     use super::*;
@@ -170,7 +171,7 @@ mod tests {
         write(r#"{"a":1}"#, Existing::Replaced).expect("written");
         write(r#"{"b":2}"#, Existing::Merged).expect("written");
         assert_eq!(fs::read_to_string(&path).expect("read"), r#"{"a":1,"b":2}"#);
-        let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(&path).expect("it is there"));
+        let mode = fs::metadata(&path).expect("it is there").mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing else is left");
     }

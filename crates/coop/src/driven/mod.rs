@@ -14,7 +14,7 @@ use std::{env, fs};
 use anyhow::{Context, bail};
 use coop_api::Capability;
 use coop_drivers::{Known, Launch, Link, McpServer, McpWay, Rules, Runtime, UNKNOWN, Variables};
-use coop_folder::read_beneath;
+use coop_folder::{only_root_writes, read_beneath};
 use coop_policy::quoted;
 use coop_session::{AgentOptions, Prepared};
 use coop_term::Command;
@@ -246,7 +246,7 @@ fn launch(
         home,
         hook_command: format!("{} hook", quoted(&text(&program)?)),
         folder: text(folder)?,
-        is_roots: files::only_root_writes(folder),
+        is_roots: only_root_writes(folder),
         settings,
         resume: options.resume.clone(),
         allowed: options.allowed(),
@@ -279,7 +279,7 @@ fn launch(
         let own = own.chain(of_kind.iter().map(PathBuf::as_path));
         let beneath = own.filter_map(|own| Some((own, Path::new(&path).strip_prefix(own).ok()?))).next();
         let read = match beneath {
-            Some((own, within)) => read_beneath(own, within).and_then(io::read_to_string),
+            Some((own, within)) => read_beneath(own, within).and_then(|file| files::read_bounded(file, within)),
             None => fs::read_to_string(&path),
         };
         match read {

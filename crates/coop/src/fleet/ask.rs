@@ -12,7 +12,7 @@ use super::adhoc::{self, Written};
 use super::cli::{AdHoc, Asking, FleetCommand, Length};
 use super::ws::encoded;
 use super::{asks, db, down, logs, refusal, show, socket, state_path, table, wait, watch};
-use crate::client::{Client, Refused};
+use crate::client::{self, Client, Refused};
 
 /// A daemon, and how its answers are wanted.
 pub(super) struct Daemon {
@@ -24,6 +24,9 @@ impl Daemon {
     pub(super) fn new(asking: Asking) -> anyhow::Result<Self> {
         let socket = socket(&state_path(asking.state.state.as_deref())?);
         if !socket.exists() {
+            if client::own_socket().is_some() {
+                bail!("this agent does not see the daemon; what an agent runs cannot steer agents");
+            }
             bail!("no daemon runs; start one with `coop up --detach`");
         }
         Ok(Self { client: Client::daemon(&socket, asking.auth_token), json: asking.json })

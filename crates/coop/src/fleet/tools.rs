@@ -101,7 +101,8 @@ impl Places {
         if let Some(why) = self.sidecars.refuses_commands() {
             return Err(Error::new(ErrorCode::Unsupported, why));
         }
-        let end = command.run(&caller.workspace, defined.sandbox().as_ref(), &self.machine.hidden, &args.args).await;
+        let end =
+            command.run(&caller.workspace, defined.sandbox().as_ref(), self.machine.sandbox.as_ref(), &args.args).await;
         end.map(|end| json!(end)).map_err(|error| Error::internal(error.to_string()))
     }
 

@@ -94,8 +94,10 @@ pub(crate) async fn up(options: Up) -> anyhow::Result<i32> {
     let claims = Claims::default();
     let sidecars = sidecars.heeding(claims.clone());
     let adapter = MachineAdapter::new(sidecars.clone(), shims.clone());
-    let hidden = sandbox::hidden_from_gates(&state)?;
-    let machine = Machine { notify, hidden, refuses_gates: sidecars.refuses_commands() };
+    let sandbox = sandbox::of_daemon(&state, &coop).inspect_err(|error| {
+        tracing::warn!(%error, "gates and commands of agents in a sandbox are refused");
+    });
+    let machine = Machine { notify, sandbox: sandbox.ok(), refuses_gates: sidecars.refuses_commands() };
     let guests = Guests::new(&state, Tellings::new(), claims);
     guests.find_again().await;
     let patience = options.store_patience;

@@ -317,3 +317,31 @@ fn an_agent_of_a_fleet_and_its_gate_share_a_sandbox() {
     assert!(processes.trim().parse::<u32>().is_ok_and(|count| count < 10), "{processes}");
     lab.ok(&["down", "--kill"]);
 }
+
+/// An agent that may write to `~/.config` writes the alias of git that its user runs next.
+#[test]
+fn a_folder_with_what_programs_outside_obey_is_refused() {
+    if !is_possible() {
+        return;
+    }
+    let all = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let home = all.path().join("home");
+    for folder in [".config/app", ".config/git", ".local/state/app", "work"] {
+        fs::create_dir_all(home.join(folder)).expect("made");
+    }
+    let start = |folder: &str, words: &[&str]| {
+        let mut command = coop(&home);
+        command.args(["--sandbox", "--log-level", "off"]).args(words).args(["--", "true"]).stdin(Stdio::null());
+        command.current_dir(home.join(folder)).env("XDG_RUNTIME_DIR", all.path());
+        let (code, _, err) = tool::run(&mut command);
+        (code, err)
+    };
+    for (folder, words) in
+        [(".config", &[][..]), (".config/git", &[]), ("work", &["--sandbox-write", "../.config"]), (".local", &[])]
+    {
+        let (code, err) = start(folder, words);
+        assert!(code == 1 && err.contains("run or obey"), "{folder} {words:?}: {err}");
+    }
+    assert_eq!(start(".config/app", &[]).0, 0);
+    assert_eq!(start("work", &["--sandbox-write", "../.local/state/app"]).0, 0);
+}
