@@ -35,20 +35,31 @@ struct Finding {
     problems: Vec<String>,
 }
 
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report {
+    agents: Vec<Finding>,
+    /// Why agents cannot run in a sandbox, if they cannot.
+    no_sandbox: Option<String>,
+    inotify: Option<String>,
+}
+
 pub(crate) async fn run(options: Doctor) -> anyhow::Result<i32> {
     let mut findings = Vec::new();
     for known in KNOWN {
         findings.push(look(known).await);
     }
     let mut out = io::stdout().lock();
+    let no_sandbox = coop_sandbox::check().err().map(|why| why.to_string());
     if options.json {
-        serde_json::to_writer_pretty(&mut out, &findings)?;
+        let report = Report { agents: findings, no_sandbox, inotify: inotify::report() };
+        serde_json::to_writer_pretty(&mut out, &report)?;
         writeln!(out)?;
     } else {
         out.write_all(table(&findings).as_bytes())?;
-        match coop_sandbox::check() {
-            Ok(()) => writeln!(out, "\nAgents can run in a sandbox (`coop --sandbox`).")?,
-            Err(why) => writeln!(out, "\nAgents cannot run in a sandbox (`coop --sandbox`): {why}.")?,
+        match no_sandbox {
+            None => writeln!(out, "\nAgents can run in a sandbox (`coop --sandbox`).")?,
+            Some(why) => writeln!(out, "\nAgents cannot run in a sandbox (`coop --sandbox`): {why}.")?,
         }
         if let Some(report) = inotify::report() {
             writeln!(out, "\n{report}")?;

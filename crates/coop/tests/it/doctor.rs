@@ -22,8 +22,8 @@ fn doctor(home: &Path, args: &[&str], key: Option<&str>) -> Output {
 }
 
 fn finding(output: &Output, agent: &str) -> Value {
-    let findings: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let all = findings.as_array().expect("a list");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let all = report["agents"].as_array().expect("a list");
     all.iter().find(|finding| finding["agent"] == agent).expect("a finding").clone()
 }
 
@@ -35,6 +35,10 @@ fn claude(home: &Path, key: Option<&str>) -> Value {
 fn what_is_installed_is_told_and_what_would_not_work() {
     let home = tempfile::tempdir().expect("a folder");
     fs::create_dir(home.path().join("bin")).expect("a folder");
+    let report: Value = serde_json::from_slice(&doctor(home.path(), &["--json"], None).stdout).expect("JSON");
+    assert!(report["no_sandbox"].as_str().is_some_and(|why| why.contains("apt install bubblewrap")), "{report:#}");
+    let text = String::from_utf8(doctor(home.path(), &[], None).stdout).expect("text");
+    assert!(text.contains("Agents cannot run in a sandbox") && text.contains("apt install bubblewrap"), "{text}");
     let none = claude(home.path(), None);
     assert_eq!(none["program"], Value::Null);
     assert!(none["problems"][0].as_str().expect("a problem").contains("`coop install claude@"));
