@@ -94,7 +94,11 @@ fn listed(asks: &[Value], paper: Paper, extent: Extent) -> String {
             shown.push(format!("    … (+{} lines), shown by `coop asks {agent}`", whole.len() - most));
         }
         shown.extend(choices(ask).iter().map(|line| format!("    {}", visible_line(line))));
-        let answer = if ask["kind"] == "question" { "NUMBER" } else { "yes" };
+        let answer = match (items(ask, "questions").len(), ask["kind"] == "question") {
+            (2.., _) => vec!["--answer NUMBER"; items(ask, "questions").len()].join(" "),
+            (_, true) => "NUMBER".to_owned(),
+            (_, false) => "yes".to_owned(),
+        };
         shown.push(format!("    coop respond {agent} {answer} --ask {}", text(&ask["id"])));
     }
     shown.join("\n") + "\n"
@@ -156,8 +160,11 @@ fn wrapped(line: &str, paper: Paper) -> Vec<String> {
 fn choices(ask: &Value) -> Vec<String> {
     let options = |of: &Value| {
         let numbered = items(of, "options").iter().enumerate();
-        let words: Vec<_> = numbered.map(|(at, option)| format!("{}: {}", at + 1, text(&option["label"]))).collect();
-        words.join("   ")
+        let word = |(at, option): (usize, &Value)| match text(&option["description"]) {
+            none if none.is_empty() => format!("{}: {}", at + 1, text(&option["label"])),
+            meaning => format!("{}: {} ({meaning})", at + 1, text(&option["label"])),
+        };
+        numbered.map(word).collect::<Vec<_>>().join("   ")
     };
     match items(ask, "questions") {
         [] => Some(options(ask)).filter(|line| !line.is_empty()).into_iter().collect(),
@@ -175,8 +182,8 @@ fn choices(ask: &Value) -> Vec<String> {
 pub(super) fn body(response: &Response) -> anyhow::Result<Value> {
     let mut body = match response.answer.as_deref() {
         None => json!({}),
-        Some("yes") => json!({ "accept": true }),
-        Some("no") => json!({ "accept": false }),
+        Some(yes) if yes.eq_ignore_ascii_case("yes") => json!({ "accept": true }),
+        Some(no) if no.eq_ignore_ascii_case("no") => json!({ "accept": false }),
         Some(other) => match numbers(other).as_deref() {
             Some([option]) => json!({ "option": option }),
             Some(options) => json!({ "options": options }),
@@ -213,7 +220,7 @@ mod tests {
                 "input": { "command": "ls\nrm \u{202e}x", "off": true }, "options": [option("Yes"), option("No")] } }),
             json!({ "agent": "form", "ask": { "id": "ask-7", "kind": "question", "preview": "Which colour?",
                 "questions": [
-                    { "question": "Which colour?", "options": [option("Red"), option("Blue")], "multi_select": false },
+                    { "question": "Which colour?", "options": [{ "label": "Red", "description": "as a rose" }, option("Blue")], "multi_select": false },
                     { "question": "Which\u{1b} sizes?", "options": [option("S"), option("M")], "multi_select": true },
                 ] } }),
         ];
@@ -227,9 +234,9 @@ mod tests {
             1: Yes   2: No
             coop respond a yes --ask ask-1
         form   ask-7  question          Which colour?
-            Which colour?   1: Red   2: Blue
+            Which colour?   1: Red (as a rose)   2: Blue
             Which<U+001B> sizes? (one or more)   1: S   2: M
-            coop respond form NUMBER --ask ask-7
+            coop respond form --answer NUMBER --answer NUMBER --ask ask-7
         ");
         assert_eq!(listed(&[], Paper::Plain, Extent::Whole), "AGENT  ASK  KIND  TOOL  ABOUT\n");
     }
