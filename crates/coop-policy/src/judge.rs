@@ -5,7 +5,8 @@
 
 use coop_drivers::Tool;
 
-use crate::shell::{is_assignment, is_shell, runs_text, split, system_name};
+use crate::sed;
+use crate::shell::{is_assignment, is_shell, is_stream, runs_text, split, system_name};
 use crate::tools::does;
 
 /// What a command may do, from the least on.
@@ -87,7 +88,7 @@ fn command(words: &[String], depth: usize) -> Does {
         _ if PREFIXES.contains(&name) => prefixed(rest, depth),
         _ if is_shell(name) => shell(rest, depth),
         "git" => git(rest),
-        "sed" => sed(rest),
+        "sed" => sed::effect(rest),
         "find" if rest.iter().any(|word| FIND_BAD.iter().any(|flag| word.starts_with(flag))) => Does::Destroys,
         "find" => Does::Looks,
         "rg" if long("--pre") || long("--hostname-bin") => Does::Destroys,
@@ -132,9 +133,7 @@ fn shell(rest: &[String], depth: usize) -> Does {
 fn of_file(rest: &[String]) -> Does {
     match rest {
         [only] if matches!(only.as_str(), "--version" | "-V") => Does::Looks,
-        [file, ..] if !file.starts_with('-') && !file.starts_with("/dev/") && !file.starts_with("/proc/") => {
-            Does::Changes
-        }
+        [file, ..] if !file.starts_with('-') && !is_stream(file) => Does::Changes,
         _ => Does::Destroys,
     }
 }
@@ -201,37 +200,6 @@ fn git(rest: &[String]) -> Does {
 fn is_abbreviated(word: &str, option: &str) -> bool {
     let name = word.split('=').next().unwrap_or(word);
     name.len() > 2 && option.starts_with(name) || word.starts_with(option)
-}
-
-/// Its scripts can run and write anything; only these are known: printing lines, and replacing.
-fn sed(rest: &[String]) -> Does {
-    let (options, others): (Vec<&String>, Vec<&String>) = rest.iter().partition(|word| word.starts_with('-'));
-    let known = ["-n", "-i", "-E", "-r", "-ni", "-nE", "-Ei"];
-    if options.iter().any(|option| !known.contains(&option.as_str())) {
-        return Does::Destroys;
-    }
-    let Some(script) = others.first() else { return Does::Destroys };
-    let prints =
-        script.strip_suffix('p').is_some_and(|lines| lines.chars().all(|c| c.is_ascii_digit() || "$,".contains(c)));
-    match options.iter().any(|option| option.contains('i')) {
-        _ if !prints && !replaces(script) => Does::Destroys,
-        true => Does::Changes,
-        false => Does::Looks,
-    }
-}
-
-/// `s/a/b/g`, with any plain sign for the slash.
-fn replaces(script: &str) -> bool {
-    let Some((sign, body)) = script.strip_prefix('s').and_then(|rest| Some((rest.chars().next()?, rest.get(1..)?)))
-    else {
-        return false;
-    };
-    let parts: Vec<&str> = body.split(sign).collect();
-    let is_plain = |part: &&str| !part.contains(['\\', '\n']);
-    let [found, other, flags] = parts.as_slice() else { return false };
-    "/|,#:@".contains(sign)
-        && [found, other].into_iter().all(is_plain)
-        && flags.chars().all(|c| c.is_ascii_digit() || "gIip".contains(c))
 }
 
 #[cfg(test)]

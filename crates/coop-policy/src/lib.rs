@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `shell` | the commands of a line, or why they cannot be told apart |
 //! | `sight` | the commands behind `env`, `sudo`, `sh -c` and their like, for rules that deny or ask |
+//! | `programs` | programs that run others, and those of which no word shows what they run |
+//! | `sed` | whether a script of sed only edits |
 //! | `judge` | whether a line only looks, changes something or may destroy, for the shim |
 //! | `rules` | a fleet's rules for asks, with `pattern`, `path` and `glob` |
 //! | `subject` | what the input of a tool is about: paths, a command, a way out of the agent's sandbox |
@@ -16,7 +18,9 @@ mod glob;
 mod judge;
 mod path;
 mod pattern;
+mod programs;
 mod rules;
+mod sed;
 mod shell;
 mod sight;
 mod subject;

@@ -65,14 +65,19 @@ pub fn is_assignment(word: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Tells whether a program is a shell, by its name or path.
+/// Tells whether a program is a shell that reads a line as `split` does, by its name or path.
 pub fn is_shell(program: &str) -> bool {
-    matches!(base_name(program), "sh" | "bash" | "zsh" | "dash" | "ksh" | "ash" | "fish")
+    matches!(base_name(program), "sh" | "bash" | "zsh" | "dash" | "ksh" | "ash")
 }
 
 /// Tells whether a shell with this flag runs text on its command line.
 pub(crate) fn runs_text(flag: &str) -> bool {
     flag.starts_with('-') && !flag.starts_with("--") && flag.contains('c')
+}
+
+/// Tells whether a file may be what a program reads from a pipe or an open file.
+pub(crate) fn is_stream(file: &str) -> bool {
+    file == "-" || file.contains("dev/") || file.contains("proc/")
 }
 
 /// Folders with programs of the system.
