@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use super::{AgentAdapter, AgentAdapterError, AgentConfig, AgentReconnectConfig};
 use crate::Fact;
 use crate::engine::{Input, StopMode};
+use crate::sidecar::launcher::Keeper;
 
 /// How long anything may take: ten times and more what it takes on a slow machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -129,7 +130,7 @@ pub async fn life<A: AgentAdapter>(adapter: &A, config: AgentConfig) -> Result<(
 async fn reconnected<A: AgentAdapter>(adapter: &A, agent: &AgentId, mut heard: Heard) -> Result<Heard, String> {
     let (sender, facts) = mpsc::channel(ROOM);
     let known = heard.past.iter().rev().find_map(|fact| fact.told.clone());
-    let config = AgentReconnectConfig { agent: agent.clone(), known, resumed: false };
+    let config = AgentReconnectConfig { agent: agent.clone(), known, resumed: false, keeper: Keeper::Fleet };
     told("reconnect", adapter.reconnect(config, sender).await)?;
     heard.facts = facts;
     told("send", adapter.send(agent, "[[text:still here]]").await)?;
@@ -262,6 +263,7 @@ mod tests {
             record: None,
             sandbox: None,
             asks_before: 0,
+            keeper: Keeper::Fleet,
         }
     }
 

@@ -21,6 +21,7 @@ pub use self::sidecar::SidecarAdapter;
 use crate::Fact;
 use crate::definition::{Sandbox, Start};
 use crate::engine::StopMode;
+use crate::sidecar::launcher::Keeper;
 
 /// Tells whether an agent can be called this: the id is the name of its folder, which goes when it is forgotten.
 pub fn can_be_id(agent: &AgentId) -> bool {
@@ -64,6 +65,8 @@ pub struct AgentConfig {
     /// How many asks its earlier sidecars have opened. The ids of new asks continue after them, so that an answer to an old ask
     /// never settles a new one.
     pub asks_before: u64,
+    /// Who decides whether it runs.
+    pub keeper: Keeper,
 }
 
 /// How an agent that runs is found again.
@@ -71,10 +74,13 @@ pub struct AgentConfig {
 pub struct AgentReconnectConfig {
     /// Its id.
     pub agent: AgentId,
-    /// How much of what its sidecar tells is known, by the sidecar's name. Of another sidecar nothing is.
+    /// How much of what its sidecar tells is known, by the sidecar's name. Of another sidecar nothing is. A process with another
+    /// name counts as its sidecar only if its command line says so.
     pub known: Option<(String, Seq)>,
     /// Whether it went on with a conversation.
     pub resumed: bool,
+    /// Who decides whether it runs.
+    pub keeper: Keeper,
 }
 
 /// An agent that runs and is followed.

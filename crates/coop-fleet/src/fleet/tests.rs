@@ -11,6 +11,7 @@ use coop_api::{AgentState, ErrorCode, Fault, FaultKind};
 use super::*;
 use crate::adapter::{AgentAdapterError, FakeAgentAdapter, Operation};
 use crate::engine::{By, Effect, GateVerdict, Input, Outcome, Phase};
+use crate::sidecar::launcher::Keeper;
 use crate::store::{Deed, Entry, Place};
 
 /// A world in which gates end as they are told, and calls are remembered.
@@ -64,7 +65,14 @@ fn agent() -> AgentId {
 /// A definition of one agent, with these lines in it.
 fn defined(lines: &str) -> Defined {
     let text = format!("[agents.fixer]\ndriver = \"claude\"\n{lines}\n");
-    Defined { text, name: "fixer".to_owned(), folder: "/".to_owned(), prompt: None, parent: None }
+    Defined {
+        text,
+        name: "fixer".to_owned(),
+        folder: "/".to_owned(),
+        prompt: None,
+        parent: None,
+        keeper: Keeper::Fleet,
+    }
 }
 
 impl Lab {

@@ -16,6 +16,8 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 
+use super::process::Identity;
+
 /// How long an answer may take.
 const LIMIT: Duration = Duration::from_secs(60);
 /// The same where something is done to the agent: a sidecar waits for its server, and until something shows that it took.
@@ -25,6 +27,8 @@ const DONE: Duration = Duration::from_secs(300);
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     socket: PathBuf,
+    /// The process that has to listen there, if it is not ours: an agent can put another socket in its place.
+    listener: Option<Identity>,
 }
 
 /// Why there is no answer, or not the one that was wanted.
@@ -40,13 +44,28 @@ pub(crate) enum ClientError {
 
 impl Client {
     pub(crate) fn new(socket: &Path) -> Self {
-        Self { socket: socket.to_owned() }
+        Self { socket: socket.to_owned(), listener: None }
+    }
+
+    /// Returns the same for a socket on which this process listens, and no other counts.
+    pub(crate) fn to_process(socket: &Path, listener: Option<Identity>) -> Self {
+        Self { socket: socket.to_owned(), listener }
     }
 
     /// Finds out whether anybody listens, and which process that is.
     pub(crate) async fn listener(&self) -> io::Result<Option<u32>> {
-        let stream = UnixStream::connect(&self.socket).await?;
-        Ok(stream.peer_cred()?.pid().and_then(|pid| u32::try_from(pid).ok()))
+        peer(&UnixStream::connect(&self.socket).await?)
+    }
+
+    async fn connect(&self) -> Result<UnixStream, ClientError> {
+        let stream = UnixStream::connect(&self.socket).await.map_err(unreachable)?;
+        if let Some(expected) = &self.listener {
+            let listener = peer(&stream).map_err(unreachable)?.and_then(Identity::of);
+            if listener.as_ref() != Some(expected) {
+                return Err(unreachable("another process than its sidecar listens on its socket"));
+            }
+        }
+        Ok(stream)
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<Bytes, ClientError> {
@@ -66,7 +85,7 @@ impl Client {
     /// Follows what happens, after the event with this number.
     pub(crate) async fn follow(&self, after: Seq) -> Result<WebSocketStream<UnixStream>, ClientError> {
         let connect = async {
-            let stream = UnixStream::connect(&self.socket).await.map_err(unreachable)?;
+            let stream = self.connect().await?;
             let url = format!("ws://localhost/ws?subscribe=log&after={after}");
             let (socket, _) = tokio_tungstenite::client_async(url, stream).await.map_err(unreachable)?;
             Ok(socket)
@@ -77,7 +96,7 @@ impl Client {
     async fn request(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, ClientError> {
         let limit = if method == Method::POST { DONE } else { LIMIT };
         let exchange = async {
-            let stream = UnixStream::connect(&self.socket).await.map_err(unreachable)?;
+            let stream = self.connect().await?;
             let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
             let (mut sender, connection) = handshake.map_err(unreachable)?;
             tokio::spawn(connection);
@@ -106,6 +125,11 @@ impl Client {
             Err(_) => Err(ClientError::Unreachable(format!("{path} was answered with {status}"))),
         }
     }
+}
+
+/// Returns the process that listens at the other end.
+fn peer(stream: &UnixStream) -> io::Result<Option<u32>> {
+    Ok(stream.peer_cred()?.pid().and_then(|pid| u32::try_from(pid).ok()))
 }
 
 fn unreachable(error: impl std::fmt::Display) -> ClientError {

@@ -1,10 +1,9 @@
 //! Who starts sidecars, finds them again and sees their end. What an agent is, is the same for all of them.
 
 use std::fmt;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +17,6 @@ use tokio::sync::watch;
 
 use super::config::AGENT_CONFIG;
 use crate::adapter::AgentConfig;
-
-/// Where is kept which sidecar an agent had last, so that its end can be told under its name.
-pub(crate) const KEPT: &str = "sidecar.json";
 
 /// Starts sidecars and knows what has become of them.
 #[async_trait]
@@ -48,8 +44,9 @@ pub trait Launcher: fmt::Debug + Send + Sync + 'static {
     /// longer than anybody waits may come to its end.
     fn give_up(&self, _agent: &AgentId) {}
 
-    /// Looks for an agent's sidecar, whoever started it. It waits as long as nobody can tell.
-    async fn find(&self, agent: &AgentId, folder: &Path) -> Found;
+    /// Looks for an agent's sidecar, whoever started it. It waits as long as nobody can tell. What the folder holds decides
+    /// nothing: agents write there. `last` comes from the store.
+    async fn find(&self, agent: &AgentId, folder: &Path, last: &LastSidecar) -> Found;
 
     /// Begins to end a sidecar in order, if that is not for the sidecar itself to do.
     async fn dismiss(&self, agent: &AgentId, sidecar: &str) -> Result<Dismissal, String>;
@@ -165,16 +162,17 @@ pub struct Running {
     pub command: Vec<String>,
     /// Where.
     pub folder: PathBuf,
+    /// Who decides whether it runs.
+    pub keeper: Keeper,
 }
 
-/// Which sidecar an agent had last, if that is not a process of this machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
-    /// Its name.
-    pub name: String,
+/// What the store has of an agent's last sidecar.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LastSidecar {
+    /// Its name, if the daemon has recorded one.
+    pub name: Option<String>,
     /// Who decides whether the agent runs.
-    #[serde(default)]
-    pub by: Keeper,
+    pub keeper: Keeper,
 }
 
 /// Who decides whether an agent runs.
@@ -188,15 +186,11 @@ pub enum Keeper {
     Others,
 }
 
-/// Writes down which sidecar an agent has, in the agent's own folder.
-pub fn remember(folder: &Path, kept: &Kept) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    crate::private::write(&folder.join(KEPT), serde_json::to_string(kept)?)
-}
-
-/// Returns what was written down.
-pub fn remembered(folder: &Path) -> Option<Kept> {
-    serde_json::from_slice(&fs::read(folder.join(KEPT)).ok()?).ok()
+impl Keeper {
+    /// Tells whether the fleet decides.
+    pub fn is_fleet(&self) -> bool {
+        *self == Self::Fleet
+    }
 }
 
 /// Returns an agent's settings without what names files and sockets that only this machine has.

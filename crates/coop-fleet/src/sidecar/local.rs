@@ -10,8 +10,8 @@ use tokio::process::Command;
 
 use super::client::Client;
 use super::config::AGENT_CONFIG;
-use super::launcher::{Address, Dismissal, Found, KEPT, LaunchError, Launcher, Running, Sidecar};
-use super::process::{Identity, Launched, launch, watch_child, watch_other};
+use super::launcher::{Address, Dismissal, Found, Keeper, LastSidecar, LaunchError, Launcher, Running, Sidecar};
+use super::process::{Identity, Launched, is_log_locked, is_sidecar_of, launch, search, watch_child, watch_other};
 use crate::adapter::AgentConfig;
 use crate::bounded;
 use crate::definition::{OWN_AGENT, Sandbox};
@@ -86,18 +86,24 @@ pub(crate) fn words(config: &AgentConfig, folder: &Path) -> Vec<OsString> {
     words
 }
 
-/// Finds an agent's sidecar by who listens on its socket, or else by what was written down of it.
-async fn look(folder: &Path) -> Option<(Identity, bool)> {
-    let client = Client::new(&folder.join("coop.sock"));
-    if let Ok(Some(pid)) = client.listener().await
-        && let Some(identity) = Identity::of(pid)
-    {
-        return Some((identity, true));
+/// Returns the sidecar that listens on an agent's socket.
+async fn listener(folder: &Path) -> Option<Identity> {
+    let pid = Client::new(&folder.join("coop.sock")).listener().await.ok()??;
+    let identity = Identity::of(pid)?;
+    is_sidecar_of(pid, folder).then_some(identity)
+}
+
+/// Finds a sidecar that the store does not have: of a store that was lost, or of a daemon that was killed while the sidecar started
+/// and did not listen yet.
+async fn unrecorded(folder: &Path) -> Option<Identity> {
+    match listener(folder).await {
+        None if is_log_locked(folder) => search(folder),
+        found => found,
     }
-    let kept = fs::read_to_string(folder.join(KEPT)).ok()?;
-    let identity: Identity = serde_json::from_str(&kept).ok()?;
-    let is_alive = identity.is_alive();
-    Some((identity, is_alive))
+}
+
+fn sidecar_of(identity: &Identity) -> Found {
+    Found::Running(Sidecar { name: identity.name(), address: Address::Socket, ended: watch_other(identity) })
 }
 
 #[async_trait]
@@ -111,15 +117,16 @@ impl Launcher for LocalLauncher {
         Ok(Sidecar { name: identity.name(), address: Address::Socket, ended: watch_child(child) })
     }
 
-    async fn find(&self, _agent: &AgentId, folder: &Path) -> Found {
-        match look(folder).await {
-            Some((identity, true)) => {
-                let ended = watch_other(&identity);
-                Found::Running(Sidecar { name: identity.name(), address: Address::Socket, ended })
-            }
+    async fn find(&self, _agent: &AgentId, folder: &Path, last: &LastSidecar) -> Found {
+        let recorded = last.name.as_deref().and_then(Identity::named);
+        if let Some(identity) = recorded.as_ref().filter(|identity| identity.is_alive()) {
+            return sidecar_of(identity);
+        }
+        match (unrecorded(folder).await, recorded) {
+            (Some(identity), _) => sidecar_of(&identity),
             // Only who has started a process is told what it ended with.
-            Some((identity, false)) => Found::Ended { name: identity.name(), code: None },
-            None => Found::Nobody,
+            (None, Some(identity)) => Found::Ended { name: identity.name(), code: None },
+            (None, None) => Found::Nobody,
         }
     }
 
@@ -142,7 +149,7 @@ impl Launcher for LocalLauncher {
         let names: Vec<_> = folders.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         let mut running = Vec::new();
         for agent in names.into_iter().map(AgentId) {
-            if let Some((identity, true)) = look(&agents.join(&agent.0)).await {
+            if let Some(identity) = listener(&agents.join(&agent.0)).await {
                 running.extend(looked_at(agent, identity.pid()));
             }
         }
@@ -159,5 +166,5 @@ fn looked_at(agent: AgentId, pid: u32) -> Option<Running> {
     // The last word ends with a NUL too.
     let command = words[own + 1..words.len().saturating_sub(1).max(own + 1)].to_vec();
     let folder = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
-    Some(Running { agent, pid: Some(pid), driver, command, folder })
+    Some(Running { agent, pid: Some(pid), driver, command, folder, keeper: Keeper::Fleet })
 }

@@ -1,14 +1,16 @@
 //! The process of a sidecar: started, recognised, watched to its end.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncBufReadExt, BufReader, Interest};
@@ -16,8 +18,13 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::launcher::{KEPT, LaunchError, Watch};
+use super::launcher::{LaunchError, Watch};
 use crate::private;
+
+/// The file that tells people and their programs which process a sidecar is. Coop does not read it: agents write there.
+const SIDECAR_FILE: &str = "sidecar.json";
+/// What a sidecar writes. The sidecar holds a lock on it.
+const LOG: &str = "coop.log";
 
 /// How long a sidecar may take until it is ready: agents start behind it, also on a busy machine, and Gemini is let alone for
 /// the first minute of a conversation.
@@ -60,7 +67,7 @@ impl Identity {
     }
 
     /// Returns a name that no other process of this machine has had since it booted.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         format!("{}-{}", self.pid, self.started)
     }
 
@@ -97,7 +104,7 @@ pub(crate) struct Launched {
 /// The log is locked, and the lock is the sidecar's with it: as long as that lives there is no second one for the same
 /// agent, whoever starts it and whatever became of who started the first.
 pub(crate) async fn launch(command: &mut Command, folder: &Path) -> Result<Launched, LaunchError> {
-    let path = folder.join("coop.log");
+    let path = folder.join(LOG);
     let failed = |what: &str, error: io::Error| LaunchError::Failed(format!("{what}: {error}"));
     let log = OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(&path);
     let log = log.map_err(|error| failed("cannot open its log", error))?;
@@ -112,11 +119,9 @@ pub(crate) async fn launch(command: &mut Command, folder: &Path) -> Result<Launc
     let mut child = command.spawn().map_err(|error| failed("cannot run coop", error))?;
     let identity = child.id().and_then(Identity::of);
     if let Some(identity) = &identity {
-        let kept = serde_json::to_string(identity).unwrap_or_default();
-        if let Err(error) = private::write(&folder.join(KEPT), kept) {
-            // One that nobody could recognise later must not stay.
-            let _ = child.kill().await;
-            return Err(failed("cannot write sidecar.json", error));
+        let told = serde_json::to_string(identity).unwrap_or_default();
+        if let Err(error) = private::write(&folder.join(SIDECAR_FILE), told) {
+            tracing::warn!(folder = %folder.display(), %error, "cannot write {SIDECAR_FILE}");
         }
     }
     let ready = match child.stdout.take() {
@@ -135,6 +140,46 @@ pub(crate) async fn launch(command: &mut Command, folder: &Path) -> Result<Launc
             Err(LaunchError::Failed(format!("it was not ready within {} s: {words}", READY.as_secs())))
         }
     }
+}
+
+/// Tells whether a sidecar of the agent with this folder lives, or is just started.
+pub(crate) fn is_log_locked(folder: &Path) -> bool {
+    // Opened as for writing, a pipe that an agent has put there keeps nobody waiting.
+    let log = OpenOptions::new().read(true).append(true).open(folder.join(LOG));
+    log.is_ok_and(|log| matches!(log.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
+/// Tells whether a process of this user is a sidecar of the agent with this folder, by its command line. An agent can start such a
+/// process, but cannot make another process look like one.
+pub(crate) fn is_sidecar_of(pid: u32, folder: &Path) -> bool {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let own: Vec<&[u8]> = line.split(|byte| *byte == 0).take_while(|word| *word != b"--").collect();
+    let names_folder = |words: &[&[u8]]| match words {
+        [session, option, socket] => {
+            *session == b"--own-session" && *option == b"--socket" && is_socket_in(socket, folder)
+        }
+        _ => false,
+    };
+    own.windows(3).any(names_folder) && user_of(pid) == Some(geteuid().as_raw())
+}
+
+fn is_socket_in(socket: &[u8], folder: &Path) -> bool {
+    let socket = Path::new(OsStr::from_bytes(socket));
+    let of = socket.parent().and_then(|parent| parent.canonicalize().ok());
+    socket.ends_with("coop.sock") && of.is_some() && of == folder.canonicalize().ok()
+}
+
+/// Returns the user that a process acts as.
+fn user_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Finds the sidecar of the agent with this folder among all processes.
+pub(crate) fn search(folder: &Path) -> Option<Identity> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.find(|pid| is_sidecar_of(*pid, folder)).and_then(Identity::of)
 }
 
 /// Reads until the sidecar says that it is ready, or ends.

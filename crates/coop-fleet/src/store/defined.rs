@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::adapter::AgentConfig;
 use crate::definition::{Definition, Sandbox};
 use crate::engine::{Agent, Rules};
+use crate::sidecar::launcher::Keeper;
 
 /// Where an agent's rules come from: the text of a definition, and the name in it. It is kept as text, so that what was
 /// decided can be decided again.
@@ -23,6 +24,9 @@ pub struct Defined {
     /// The agent that started it, if it was no person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<AgentId>,
+    /// Who decides whether it runs.
+    #[serde(default, skip_serializing_if = "Keeper::is_fleet")]
+    pub keeper: Keeper,
 }
 
 impl Defined {
@@ -81,6 +85,7 @@ impl Defined {
             resume,
             record: definition.record,
             asks_before,
+            keeper: self.keeper,
         })
     }
 }

@@ -46,6 +46,7 @@ use self::quota::Quota;
 pub use self::runs::Run;
 pub use self::search::Quotes;
 use crate::engine::{Agent, Timestamp};
+use crate::sidecar::launcher::Keeper;
 
 /// A store that is open. One owner has it; others have one of their own, to look.
 #[derive(Debug)]
@@ -177,6 +178,11 @@ impl Store {
     /// Returns where an agent's rules come from.
     pub fn defined(&self, agent: &AgentId) -> Result<Option<Defined>, StoreError> {
         self.read(|db| record::defined(db, agent)?.map(|text| db::parse(&text)).transpose())
+    }
+
+    /// Returns who decides whether an agent runs.
+    pub fn keeper(&self, agent: &AgentId) -> Result<Keeper, StoreError> {
+        Ok(self.defined(agent)?.map(|defined| defined.keeper).unwrap_or_default())
     }
 
     /// Forgets agents that are over and that nothing happened to since a moment, each with all that is known of it.

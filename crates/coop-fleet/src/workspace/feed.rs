@@ -198,6 +198,7 @@ mod tests {
     use super::*;
     use crate::adapter::FakeAgentAdapter;
     use crate::fleet::Machine;
+    use crate::sidecar::launcher::Keeper;
     use crate::store::{Defined, Place};
     use crate::workspace::{Counts, Mood};
 
@@ -223,7 +224,11 @@ mod tests {
             let folder = if id.0 == "else" { "/".into() } else { path.join("src").to_str().expect("UTF-8").to_owned() };
             let text = "[agents.x]\ndriver = \"claude\"\nkind = \"crew\"".to_owned();
             fleet
-                .spawn(id, Defined { text, name: "x".to_owned(), folder, prompt: None, parent: None }, "me")
+                .spawn(
+                    id,
+                    Defined { text, name: "x".to_owned(), folder, prompt: None, parent: None, keeper: Keeper::Fleet },
+                    "me",
+                )
                 .await
                 .expect("it runs");
             adapter.set_state(id, AgentState::Idle).await;

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use coop_api::AgentId;
-use coop_fleet::launcher::{LaunchError, Running};
+use coop_fleet::launcher::{Keeper, LaunchError, Running};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt;
 use kube::api::Api;
@@ -127,6 +127,16 @@ enum Whose {
     AnotherFleet,
 }
 
+impl Whose {
+    /// Tells who decides whether it runs.
+    fn keeper(self) -> Keeper {
+        match self {
+            Self::Ours => Keeper::Fleet,
+            Self::Applied | Self::AnotherFleet => Keeper::Others,
+        }
+    }
+}
+
 /// An Agent that somebody has applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
@@ -226,7 +236,7 @@ impl ClusterLauncher {
     pub fn applied(&self) -> Vec<Applied> {
         self.cluster.look(|objects| {
             let applied = |agent: &Agent| Applied {
-                running: running(agent),
+                running: running(agent, Keeper::Others),
                 actions: actions::lines(&agent.spec),
                 pod: match objects.stage(agent) {
                     Stage::Ready { uid } => Some(uid),
@@ -261,7 +271,7 @@ impl ClusterLauncher {
     }
 }
 
-fn running(agent: &Agent) -> Running {
+fn running(agent: &Agent, keeper: Keeper) -> Running {
     Running {
         agent: AgentId(agent.name_any()),
         pid: None,
@@ -271,6 +281,7 @@ fn running(agent: &Agent) -> Running {
             command => command.to_vec(),
         },
         folder: FOLDER.into(),
+        keeper,
     }
 }
 

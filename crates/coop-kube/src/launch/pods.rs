@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use coop_api::Token;
 use coop_fleet::adapter::AgentConfig;
-use coop_fleet::launcher::{Address, Keeper, Kept, LaunchError, Sidecar, Watch, portable_settings, remember};
+use coop_fleet::launcher::{Address, LaunchError, Sidecar, Watch, portable_settings};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Resource, ResourceExt};
@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use super::cluster::{Objects, Stage};
 use super::forward::ToPod;
-use super::{ClusterLauncher, READY, Reach, STUCK, Starting, Suspended, TAKEN_UP, Template, Whose, failed, template};
+use super::{ClusterLauncher, READY, Reach, STUCK, Starting, Suspended, TAKEN_UP, Template, failed, template};
 use crate::manifest::{CONFIG, TOKEN, child};
 use crate::own::{OwnImageError, own_image};
 use crate::resource::Agent;
@@ -140,19 +140,14 @@ impl ClusterLauncher {
         self.cluster.until(|objects| objects.stuck(agent)).await
     }
 
-    /// Returns the way to the sidecar in a pod, and writes down which it is.
-    async fn sidecar_at_once(&self, resource: &Agent, uid: &str, folder: &Path) -> Result<Sidecar, LaunchError> {
+    /// Returns the way to the sidecar in a pod.
+    async fn sidecar_at_once(&self, resource: &Agent, uid: &str) -> Result<Sidecar, LaunchError> {
         let agent = &resource.name_any();
         let secret = self.secrets.get(&child(agent)).await;
         let secret = secret.map_err(|error| self.failed("its token cannot be had", "secrets", &error))?;
         let token = secret.data.as_ref().and_then(|data| data.get(TOKEN)).map(|bytes| bytes.0.clone());
         let token = token.and_then(|bytes| Token::new(String::from_utf8(bytes).ok()?).ok());
         let token = token.ok_or_else(|| LaunchError::Failed("its Secret has no token".to_owned()))?;
-        let by = match self.whose(resource) {
-            Whose::Applied => Keeper::Others,
-            Whose::Ours | Whose::AnotherFleet => Keeper::Fleet,
-        };
-        remember(folder, &Kept { name: uid.to_owned(), by }).map_err(|error| failed("its folder", error))?;
         let (pods, name, reach) = (self.pods.clone(), child(agent), self.reach);
         let dial = Arc::new(ToPod { pods, name, uid: uid.to_owned(), reach });
         let ended = self.watch(agent, uid);
@@ -160,10 +155,10 @@ impl ClusterLauncher {
     }
 
     /// The same, though the API server may be away for a moment.
-    pub(super) async fn sidecar(&self, agent: &Agent, uid: &str, folder: &Path) -> Result<Sidecar, LaunchError> {
+    pub(super) async fn sidecar(&self, agent: &Agent, uid: &str) -> Result<Sidecar, LaunchError> {
         let mut tries = 1;
         loop {
-            match self.sidecar_at_once(agent, uid, folder).await {
+            match self.sidecar_at_once(agent, uid).await {
                 Err(_) if tries < TRIES => {
                     tries += 1;
                     sleep(AWAY).await;
@@ -186,13 +181,13 @@ impl ClusterLauncher {
     }
 
     /// Goes on with an agent that others applied, because a person wants that: once the operator has made its next pod.
-    pub(super) async fn join(&self, agent: Agent, folder: &Path, unwanted: &Unwanted) -> Result<Sidecar, LaunchError> {
+    pub(super) async fn join(&self, agent: Agent, unwanted: &Unwanted) -> Result<Sidecar, LaunchError> {
         let name = agent.name_any();
         if agent.spec.suspend {
             self.suspend(&name, false).await.map_err(|error| self.failed("it cannot be resumed", "agents", &error))?;
         }
         match self.ready(&agent, Others::MayFollow, unwanted).await {
-            Ok(uid) => self.sidecar(&agent, &uid, folder).await,
+            Ok(uid) => self.sidecar(&agent, &uid).await,
             Err(error) => {
                 // As it was before: nobody here sees it run.
                 if agent.spec.suspend

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use async_trait::async_trait;
 use coop_api::AgentId;
 use coop_fleet::adapter::AgentConfig;
-use coop_fleet::launcher::{Dismissal, Found, Keeper, LaunchError, Launcher, Running, Sidecar, remembered};
+use coop_fleet::launcher::{Dismissal, Found, Keeper, LastSidecar, LaunchError, Launcher, Running, Sidecar};
 use kube::ResourceExt;
 use tokio::time::{sleep, timeout};
 
@@ -31,9 +31,9 @@ impl ClusterLauncher {
     }
 
     /// Waits for the pod of an Agent that we have made. Nothing stays that nobody could see.
-    async fn begin(&self, agent: &Agent, folder: &Path, unwanted: &Unwanted) -> Result<Sidecar, LaunchError> {
+    async fn begin(&self, agent: &Agent, unwanted: &Unwanted) -> Result<Sidecar, LaunchError> {
         let begun = match self.ready(agent, Others::None, unwanted).await {
-            Ok(uid) => self.sidecar(agent, &uid, folder).await,
+            Ok(uid) => self.sidecar(agent, &uid).await,
             Err(error) => Err(error),
         };
         if begun.is_err() {
@@ -59,16 +59,16 @@ impl Launcher for ClusterLauncher {
             error = unwanted.told() => return Err(error),
         }
         let there = self.cluster.look(|objects| objects.agents.get(name).cloned());
-        let is_others = remembered(folder).is_some_and(|kept| kept.by == Keeper::Others);
+        let is_others = config.keeper == Keeper::Others;
         let Some(agent) = there else {
             if is_others {
                 let why = format!("whoever applied the Agent {name} has deleted it, and can apply it again");
                 return Err(LaunchError::Failed(why));
             }
-            return self.begin(&self.make(config, folder).await?, folder, unwanted).await;
+            return self.begin(&self.make(config, folder).await?, unwanted).await;
         };
         match self.whose(&agent) {
-            Whose::Applied if is_others => self.join(agent, folder, unwanted).await,
+            Whose::Applied if is_others => self.join(agent, unwanted).await,
             Whose::Applied => Err(LaunchError::Failed(format!("somebody else has applied an Agent {name}"))),
             Whose::AnotherFleet => {
                 Err(LaunchError::Failed(format!("another fleet has an Agent {name} there; take another name")))
@@ -82,7 +82,7 @@ impl Launcher for ClusterLauncher {
                         self.clear(&agent, unwanted).await?
                     }
                 }
-                self.begin(&self.make(config, folder).await?, folder, unwanted).await
+                self.begin(&self.make(config, folder).await?, unwanted).await
             }
         }
     }
@@ -93,40 +93,39 @@ impl Launcher for ClusterLauncher {
         }
     }
 
-    async fn find(&self, agent: &AgentId, folder: &Path) -> Found {
+    async fn find(&self, agent: &AgentId, _folder: &Path, last: &LastSidecar) -> Found {
         let name = agent.0.as_str();
-        let before = remembered(folder);
-        let gone = || match &before {
-            Some(kept) => Found::Ended { name: kept.name.clone(), code: None },
+        let gone = || match &last.name {
+            Some(name) => Found::Ended { name: name.clone(), code: None },
             None => Found::Nobody,
         };
         let Some(resource) = self.cluster.until(|objects| Some(objects.agents.get(name).cloned())).await else {
             return gone();
         };
-        match (self.whose(&resource), before.as_ref().map(|kept| kept.by)) {
-            (Whose::Ours, _) | (Whose::Applied, None | Some(Keeper::Others)) => {}
+        match (self.whose(&resource), last.keeper) {
+            (Whose::Ours, _) | (Whose::Applied, Keeper::Others) => {}
             // Only the name is the same.
-            (Whose::AnotherFleet, _) | (Whose::Applied, Some(Keeper::Fleet)) => return gone(),
+            (Whose::AnotherFleet, _) | (Whose::Applied, Keeper::Fleet) => return gone(),
         }
         // A pod that is not ready, or is being ended, runs until its node says otherwise.
         let told = |objects: &Objects| match objects.stage(&resource) {
             stage @ Stage::Ready { .. } => Some((stage, None)),
             Stage::Over { uid, why } => objects.ended(name, &uid).map(|code| (Stage::Over { uid, why }, code)),
             Stage::Waiting(why) => {
-                let ended = before.as_ref().and_then(|kept| objects.ended(name, &kept.name));
+                let ended = last.name.as_ref().and_then(|last| objects.ended(name, last));
                 ended.map(|_| (Stage::Waiting(why), None))
             }
         };
         let told = self.cluster.until(told);
         // Who has never run is not waited for without end.
-        let (stage, code) = match &before {
+        let (stage, code) = match &last.name {
             Some(_) => told.await,
             None => timeout(READY, told).await.unwrap_or((Stage::Waiting(None), None)),
         };
         match stage {
             Stage::Waiting(_) => gone(),
             Stage::Over { uid, .. } => Found::Ended { name: uid, code },
-            Stage::Ready { uid } => match self.sidecar(&resource, &uid, folder).await {
+            Stage::Ready { uid } => match self.sidecar(&resource, &uid).await {
                 Ok(sidecar) => Found::Running(sidecar),
                 Err(error) => {
                     tracing::error!(%agent, %error, "an agent that runs cannot be reached");
@@ -173,7 +172,8 @@ impl Launcher for ClusterLauncher {
         self.cluster.look(|objects| {
             let is_ready = |agent: &&Agent| matches!(objects.stage(agent), Stage::Ready { .. });
             let is_to_see = |agent: &&Agent| self.whose(agent) != Whose::AnotherFleet;
-            objects.agents.all().filter(is_to_see).filter(is_ready).map(running).collect()
+            let found = objects.agents.all().filter(is_to_see).filter(is_ready);
+            found.map(|agent| running(agent, self.whose(agent).keeper())).collect()
         })
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use coop_fleet::adapter::AgentConfig;
 use coop_fleet::definition::Start;
 use coop_fleet::engine::StopMode;
-use coop_fleet::launcher::{Dismissal, Found, Keeper, Kept, Launcher, remember, remembered};
+use coop_fleet::launcher::{Dismissal, Found, Keeper, LastSidecar, Launcher};
 use coop_sim::cluster::Cluster as Simulated;
 use serde_json::{Value, json};
 
@@ -108,7 +108,13 @@ fn config() -> AgentConfig {
         record: None,
         sandbox: None,
         asks_before: 0,
+        keeper: Keeper::Fleet,
     }
+}
+
+/// What the store has of an agent that others applied.
+fn applied(pod: Option<&str>) -> LastSidecar {
+    LastSidecar { name: pod.map(str::to_owned), keeper: Keeper::Others }
 }
 
 /// Waits until a launcher has heard of something.
@@ -135,16 +141,15 @@ async fn what_another_fleet_has_made_is_left_alone() {
     };
     let (started, uid) = tokio::join!(started, running);
     assert_eq!(started.expect("it runs").name, uid);
-    assert_eq!(remembered(&our_folder), Some(Kept { name: uid.clone(), by: Keeper::Fleet }));
     theirs.cluster.until(|objects| objects.owner("fixer", &uid).map(drop)).await;
     let refused = theirs.start(&config, &their_folder).await.map(|_| ());
     assert!(refused.is_err_and(|why| why.to_string().contains("another fleet has an Agent fixer")));
-    assert!(matches!(theirs.find(&fixer(), &their_folder).await, Found::Nobody));
+    assert!(matches!(theirs.find(&fixer(), &their_folder, &LastSidecar::default()).await, Found::Nobody));
     assert!(theirs.dismiss(&fixer(), &uid).await.is_err());
     theirs.bury(&fixer()).await.expect("nothing of it is theirs");
     assert_eq!(theirs.running(&their_folder).await, Vec::new());
     assert_eq!(ours.running(&our_folder).await.len(), 1);
-    assert!(matches!(ours.find(&fixer(), &our_folder).await, Found::Running(_)));
+    assert!(matches!(ours.find(&fixer(), &our_folder, &LastSidecar::default()).await, Found::Running(_)));
     assert_eq!(lab.cluster.get(AGENT).expect("it is there")["metadata"]["deletionTimestamp"], Value::Null);
 }
 
@@ -153,9 +158,10 @@ async fn what_another_fleet_has_made_is_left_alone() {
 async fn an_agent_that_others_have_deleted_is_not_made_anew() {
     let lab = Lab::new();
     let (launcher, folder) = (lab.launcher("f1").await, lab.folder("f1"));
-    remember(&folder, &Kept { name: "pod-1".to_owned(), by: Keeper::Others }).expect("written");
-    assert!(matches!(launcher.find(&fixer(), &folder).await, Found::Ended { name, code: None } if name == "pod-1"));
-    let config = AgentConfig { resume: Some("conversation-1".to_owned()), ..config() };
+    assert!(
+        matches!(launcher.find(&fixer(), &folder, &applied(Some("pod-1"))).await, Found::Ended { name, code: None } if name == "pod-1")
+    );
+    let config = AgentConfig { resume: Some("conversation-1".to_owned()), keeper: Keeper::Others, ..config() };
     let refused = launcher.start(&config, &folder).await.map(|_| ());
     assert!(refused.is_err_and(|why| why.to_string().contains("whoever applied the Agent fixer has deleted it")));
     assert_eq!(lab.cluster.list(AGENTS).expect("a list"), Vec::<Value>::new());
@@ -171,14 +177,18 @@ async fn an_agent_that_others_have_applied_is_gone_on_with_when_a_person_says_so
     let first = lab.run();
     let refused = launcher.start(&config(), &folder).await.map(|_| ());
     assert!(refused.is_err_and(|why| why.to_string().contains("somebody else has applied")));
-    assert!(matches!(launcher.find(&fixer(), &folder).await, Found::Running(sidecar) if sidecar.name == first));
-    assert_eq!(remembered(&folder).map(|kept| kept.by), Some(Keeper::Others));
+    let only_the_name_is_the_same = LastSidecar::default();
+    assert!(matches!(launcher.find(&fixer(), &folder, &only_the_name_is_the_same).await, Found::Nobody));
+    assert!(
+        matches!(launcher.find(&fixer(), &folder, &applied(None)).await, Found::Running(sidecar) if sidecar.name == first)
+    );
     lab.cluster.patch(AGENT, &json!({ "spec": { "suspend": true } })).expect("suspended");
     lab.cluster.delete(POD).expect("ended");
     heard(&launcher, |all| all.iter().all(|one| one.is_stopped && one.pod.is_none())).await;
-    assert!(matches!(launcher.find(&fixer(), &folder).await, Found::Ended { name, .. } if name == first));
+    let found = launcher.find(&fixer(), &folder, &applied(Some(&first))).await;
+    assert!(matches!(found, Found::Ended { name, .. } if name == first));
     assert_eq!(lab.cluster.get(AGENT).expect("there")["spec"]["suspend"], true, "to look for it does not resume it");
-    let config = config();
+    let config = AgentConfig { keeper: Keeper::Others, ..config() };
     let resumed = launcher.start(&config, &folder);
     let operator = async {
         lab.cluster.until(AGENT, |agent| agent["spec"]["suspend"] == false).await;
@@ -195,8 +205,7 @@ async fn a_resumption_that_nobody_wants_any_more_is_taken_back() {
     lab.apply();
     lab.cluster.patch(AGENT, &json!({ "spec": { "suspend": true } })).expect("suspended");
     let (launcher, folder) = (lab.launcher("f1").await, lab.folder("f1"));
-    remember(&folder, &Kept { name: "pod-1".to_owned(), by: Keeper::Others }).expect("written");
-    let config = config();
+    let config = AgentConfig { keeper: Keeper::Others, ..config() };
     let (resumed, ()) = tokio::join!(launcher.start(&config, &folder), async {
         lab.cluster.until(AGENT, |agent| agent["spec"]["suspend"] == false).await;
         launcher.give_up(&fixer());
@@ -246,7 +255,8 @@ async fn what_is_left_of_an_agent_that_has_ended_is_removed() {
     assert!(lab.cluster.get(AGENT).is_ok(), "one that runs is left alone");
     lab.fail();
     assert_eq!(*ended.wait_for(Option::is_some).await.expect("it is watched"), Some(Some(3)));
-    let found = launcher.find(&fixer(), &folder).await;
+    let last = LastSidecar { name: Some(uid.clone()), keeper: Keeper::Fleet };
+    let found = launcher.find(&fixer(), &folder, &last).await;
     assert!(matches!(found, Found::Ended { name, code: Some(3) } if name == uid));
     launcher.bury(&fixer()).await.expect("removed");
     assert!(lab.cluster.get(AGENT).is_err());

@@ -1,42 +1,53 @@
 //! Agents that others apply in a cluster: they are shown, and steered by whoever is asked. Their operator starts them, goes on with
 //! them and ends them; a fleet only follows, and does what their resource asks of it.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coop_api::AgentId;
 use coop_fleet::adapter::{SidecarAdapter, can_be_id};
 use coop_fleet::engine::Phase;
 use coop_fleet::fleet::{Fleet, FleetError};
-use coop_fleet::launcher::Running;
+use coop_fleet::launcher::{Keeper, Running};
 use coop_fleet::store::Defined;
 use coop_kube::{Applied, ClusterLauncher};
 
 use super::adhoc;
-use super::places::is_others;
+use super::places::agents_of;
 
 /// Whose doing it is that such an agent comes and goes.
 const BY: &str = "kubernetes";
 
 /// Follows the agents of a cluster that others apply, as they come and go.
-pub(super) async fn follow(fleet: Fleet, sidecars: SidecarAdapter, cluster: ClusterLauncher, agents: PathBuf) {
+pub(super) async fn follow(fleet: Fleet, sidecars: SidecarAdapter, cluster: ClusterLauncher) {
     cluster.told().await;
     let mut changes = cluster.changes();
-    let is_others = |agent: &AgentId| is_others(&agents.join(&agent.0));
-    let known = fleet.agents().into_iter().filter(&is_others).map(|agent| (agent, Known::default()));
-    let mut following = Following { known: known.collect() };
+    let mut following = None;
     loop {
         changes.mark_unchanged();
-        let all = fleet.agents();
-        for (agent, step) in following.hear(cluster.applied(), |agent| all.contains(agent), is_others) {
-            if let Err(error) = take(&fleet, &sidecars, &agent, step).await {
-                tracing::error!(%agent, %error, "an Agent of the cluster is not followed");
+        match others(&fleet).await {
+            Ok(others) => {
+                let following = following.get_or_insert_with(|| Following::of(&others));
+                let all = fleet.agents();
+                let steps =
+                    following.hear(cluster.applied(), |agent| all.contains(agent), |agent| others.contains(agent));
+                for (agent, step) in steps {
+                    if let Err(error) = take(&fleet, &sidecars, &agent, step).await {
+                        tracing::error!(%agent, %error, "an Agent of the cluster is not followed");
+                    }
+                }
             }
+            Err(error) => tracing::error!(%error, "cannot read which Agents of the cluster are followed"),
         }
         if changes.changed().await.is_err() {
             return;
         }
     }
+}
+
+/// Returns the agents that others have applied.
+async fn others(fleet: &Fleet) -> Result<BTreeSet<AgentId>, FleetError> {
+    let agents = fleet.look(|store| agents_of(store, Keeper::Others)).await?;
+    Ok(agents.into_iter().map(|agent| agent.id).collect())
 }
 
 async fn take(fleet: &Fleet, sidecars: &SidecarAdapter, agent: &AgentId, step: Step) -> Result<(), FleetError> {
@@ -101,6 +112,10 @@ struct Known {
 }
 
 impl Following {
+    fn of(others: &BTreeSet<AgentId>) -> Self {
+        Self { known: others.iter().map(|agent| (agent.clone(), Known::default())).collect() }
+    }
+
     /// Compares what is there with what was. What has not changed was seen to: a person may want otherwise since.
     /// `is_there` tells whether the fleet has an agent that is called so, `is_others` whether that is one that others applied.
     fn hear(
@@ -152,7 +167,8 @@ impl Following {
 fn defined(running: &Running, actions: &str) -> Defined {
     let name = running.agent.0.clone();
     let text = adhoc::applied(&name, &running.driver, &running.command, actions);
-    Defined { text, name, folder: running.folder.display().to_string(), prompt: None, parent: None }
+    let folder = running.folder.display().to_string();
+    Defined { text, name, folder, prompt: None, parent: None, keeper: running.keeper }
 }
 
 #[cfg(test)]
@@ -161,7 +177,14 @@ mod tests {
 
     fn applied(pod: Option<&str>, is_stopped: bool) -> Vec<Applied> {
         let (agent, driver) = (AgentId("a".to_owned()), "claude".to_owned());
-        let running = Running { agent, pid: None, command: vec![driver.clone()], driver, folder: "/".into() };
+        let running = Running {
+            agent,
+            pid: None,
+            command: vec![driver.clone()],
+            driver,
+            folder: "/".into(),
+            keeper: Keeper::Others,
+        };
         vec![Applied { running, actions: String::new(), pod: pod.map(str::to_owned), is_stopped }]
     }
 
@@ -239,7 +262,7 @@ mod tests {
 
     #[test]
     fn what_was_deleted_while_nobody_looked_has_ended() {
-        let mut following = Following { known: [(AgentId("a".to_owned()), Known::default())].into() };
+        let mut following = Following::of(&[AgentId("a".to_owned())].into());
         assert_eq!(words(&mut following, Vec::new(), Standing::Followed), ["end"]);
     }
 }

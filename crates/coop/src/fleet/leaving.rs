@@ -5,10 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use coop_api::{Error, ErrorCode};
-use coop_fleet::engine::Agent;
 use coop_fleet::workspace::{DeleteError, Deleted, Deletion, Gates, Intruders, Progress, Tenants, Workspace};
 use coop_server::workspaces::DeleteBody;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::places::{Places, is_there, wrong};
 
@@ -62,12 +61,7 @@ struct Leaving {
 impl Tenants for Leaving {
     async fn keepers(&self, workspace: &Path) -> Vec<u32> {
         let agents = self.places.agents_in(workspace).await.unwrap_or_default();
-        let pid = |agent: &Agent| {
-            let kept = fs::read(self.places.agents.join(&agent.id.0).join("sidecar.json")).ok()?;
-            let kept: Value = serde_json::from_slice(&kept).ok()?;
-            u32::try_from(kept["pid"].as_u64()?).ok()
-        };
-        agents.iter().filter_map(pid).collect()
+        agents.iter().filter_map(|agent| self.places.sidecars.process(&agent.id)).collect()
     }
 
     async fn leave(&self, workspace: &Path) -> Result<(), String> {

@@ -7,7 +7,8 @@ use coop_api::{AgentId, Error, ErrorCode};
 use coop_fleet::adapter::SidecarAdapter;
 use coop_fleet::engine::{Agent, Phase};
 use coop_fleet::fleet::{Fleet, Machine};
-use coop_fleet::launcher::{Keeper, remembered};
+use coop_fleet::launcher::Keeper;
+use coop_fleet::store::{Store, StoreError};
 use coop_fleet::workspace::{
     AgentStatus, Deletion, Freshness, Gates, Key, NewWorkspace, Project, StatusFeed, Workspace, WorkspaceError,
     WorkspaceName, Workspaces,
@@ -255,9 +256,15 @@ pub(super) fn is_there(agent: &Agent) -> bool {
     agent.phase != Phase::Dead
 }
 
-/// Tells whether another program starts and stops the agent with this folder, and the fleet only follows it.
-pub(super) fn is_others(folder: &Path) -> bool {
-    remembered(folder).is_some_and(|kept| kept.by == Keeper::Others)
+/// Returns the agents that the fleet starts and ends, and with `Others` those that it only follows.
+pub(super) fn agents_of(store: &Store, keeper: Keeper) -> Result<Vec<Agent>, StoreError> {
+    let mut found = Vec::new();
+    for agent in store.agents()? {
+        if store.keeper(&agent.id)? == keeper {
+            found.push(agent);
+        }
+    }
+    Ok(found)
 }
 
 pub(super) fn wrong(error: WorkspaceError) -> Error {

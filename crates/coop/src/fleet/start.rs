@@ -5,7 +5,7 @@ use std::path::Path;
 use coop_api::{AgentId, Error, ErrorCode};
 use coop_drivers::KNOWN;
 use coop_fleet::definition::Definition;
-use coop_fleet::launcher::Running;
+use coop_fleet::launcher::{Keeper, Running};
 use coop_fleet::store::Defined;
 use coop_server::fleet::types::{Named, SpawnBody, Spawned};
 use serde_json::Value;
@@ -47,7 +47,14 @@ impl Hub {
         };
         self.places.check_id(&id, &defined.driver)?;
         self.places.admit(&id, Path::new(&folder))?;
-        let defined = Defined { text: body.definition, name: body.name, folder, prompt: body.prompt, parent: None };
+        let defined = Defined {
+            text: body.definition,
+            name: body.name,
+            folder,
+            prompt: body.prompt,
+            parent: None,
+            keeper: Keeper::Fleet,
+        };
         match self.fleet.spawn(&id, defined, by).await {
             Ok(warnings) => words(&Spawned { id, warnings }),
             Err(error) => {
@@ -73,7 +80,14 @@ impl Hub {
         let text = adhoc::definition(&id.0, &found.driver, &found.command);
         Definition::parse(&text).map_err(|wrong| Error::bad_request(format!("it cannot be taken over: {wrong}")))?;
         let folder = found.folder.to_str().ok_or_else(|| Error::bad_request("its folder's name is not UTF-8"))?;
-        let defined = Defined { text, name: id.0.clone(), folder: folder.to_owned(), prompt: None, parent: None };
+        let defined = Defined {
+            text,
+            name: id.0.clone(),
+            folder: folder.to_owned(),
+            prompt: None,
+            parent: None,
+            keeper: found.keeper,
+        };
         self.fleet.adopt(id, defined, by).await.map_err(said)?;
         words(&Named { id: id.clone() })
     }

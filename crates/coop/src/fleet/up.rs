@@ -14,6 +14,7 @@ use coop_fleet::adapter::{MachineAdapter, SidecarAdapter};
 use coop_fleet::claims::Claims;
 use coop_fleet::engine::Agent;
 use coop_fleet::fleet::{Fleet, Machine, Notify};
+use coop_fleet::launcher::Keeper;
 use coop_fleet::shim::{LocalHttp, Ports};
 use coop_fleet::store::Store;
 use coop_server::fleet::{Fate, FleetServer};
@@ -28,7 +29,7 @@ use super::cluster;
 use super::guests::Guests;
 use super::hub::Hub;
 use super::launch::Launched;
-use super::places::{Places, ToolLimits, is_others, is_there};
+use super::places::{Places, ToolLimits, agents_of, is_there};
 use super::tellings::Tellings;
 use super::{socket, state_folder};
 use crate::listen::socket_file;
@@ -102,14 +103,13 @@ pub(crate) async fn up(options: Up) -> anyhow::Result<i32> {
     guests.find_again().await;
     let patience = options.store_patience;
     let (place_of_store, outside, of_shims) = (place.clone(), machine.clone(), shims.clone());
-    let agents = state.join("agents");
     let opening = tokio::task::spawn_blocking(move || {
         let store = Store::open(&place_of_store)?;
         store.set_patience(patience)?;
         // Those behind shims are processes of this machine, whatever is said; those that others applied are not ours to end.
-        let is_of_others = |agent: &Agent| is_others(&agents.join(&agent.id.0));
-        let living = |agent: &Agent| is_there(agent) && !of_shims.has(&agent.id) && !is_of_others(agent);
-        let living: Vec<_> = store.agents()?.into_iter().filter(living).map(|agent| agent.id).collect();
+        let living = |agent: &Agent| is_there(agent) && !of_shims.has(&agent.id);
+        let ours = agents_of(&store, Keeper::Fleet)?;
+        let living: Vec<_> = ours.into_iter().filter(living).map(|agent| agent.id).collect();
         charter.settle(&launcher, &living)?;
         anyhow::Ok(Fleet::start(store, adapter, outside)?)
     });
@@ -132,7 +132,7 @@ pub(crate) async fn up(options: Up) -> anyhow::Result<i32> {
     let mut beside = JoinSet::new();
     beside.spawn(tidy(fleet.clone(), sidecars.clone(), options.keep_days));
     if let Some(cluster) = cluster {
-        beside.spawn(cluster::follow(fleet.clone(), sidecars, cluster, state.join("agents")));
+        beside.spawn(cluster::follow(fleet.clone(), sidecars, cluster));
     }
     listeners.into_iter().for_each(|listener| server.listen(listener));
     match announce(&lines) {
@@ -152,7 +152,7 @@ pub(crate) async fn up(options: Up) -> anyhow::Result<i32> {
     // They hold the fleet, which ends with the last who does.
     beside.shutdown().await;
     if fate == Fate::End {
-        end_agents(&fleet, &state.join("agents")).await;
+        end_agents(&fleet).await;
     }
     server.shut_down(FAREWELL).await;
     let pulse = fleet.pulse();
@@ -185,9 +185,9 @@ async fn tidy(fleet: Fleet, adapter: SidecarAdapter, keep_days: u32) {
 }
 
 /// Ends the fleet's own agents. Those that others applied in a cluster are theirs, and may be steered by other fleets too.
-async fn end_agents(fleet: &Fleet, folders: &Path) {
-    let agents = match fleet.look(Store::agents).await {
-        Ok(agents) => agents.into_iter().filter(|agent| !is_others(&folders.join(&agent.id.0))).collect::<Vec<_>>(),
+async fn end_agents(fleet: &Fleet) {
+    let agents = match fleet.look(|store| agents_of(store, Keeper::Fleet)).await {
+        Ok(agents) => agents,
         Err(error) => return tracing::error!(%error, "the agents cannot be ended"),
     };
     let ends = agents.iter().map(|agent| async {

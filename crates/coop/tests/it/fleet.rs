@@ -6,14 +6,15 @@ use std::future::Future;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use coop_api::{AgentId, AgentState, Answer, ErrorCode, EventBody, Lifecycle};
-use coop_fleet::Fact;
+use coop_api::{AgentId, AgentState, Answer, ErrorCode, EventBody, Lifecycle, Seq};
 use coop_fleet::adapter::{
     AgentAdapter, AgentAdapterError, AgentConfig, AgentReconnectConfig, FakeAgentAdapter, SidecarAdapter, conformance,
 };
 use coop_fleet::claims::{Claims, Holder};
 use coop_fleet::definition::{Prime, Start};
 use coop_fleet::engine::{Input, StopMode};
+use coop_fleet::launcher::Keeper;
+use coop_fleet::{Fact, ProcessIdentity};
 use rustix::process::{Pid, Signal, getsid, kill_process};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -76,6 +77,7 @@ impl Lab {
             record: None,
             sandbox: None,
             asks_before: 0,
+            keeper: Keeper::Fleet,
         }
     }
 
@@ -148,6 +150,11 @@ impl Drop for Lab {
 
 fn contains(line: &[u8], path: &Path) -> bool {
     String::from_utf8_lossy(line).contains(path.to_str().expect("UTF-8"))
+}
+
+/// What the daemon finds the agent again by, with what its store has of its sidecar.
+fn found(known: Option<(String, Seq)>) -> AgentReconnectConfig {
+    AgentReconnectConfig { agent: agent(), known, resumed: false, keeper: Keeper::Fleet }
 }
 
 fn adapter(state: &Path) -> SidecarAdapter {
@@ -263,8 +270,7 @@ fn an_agents_own_end_is_told_once_with_its_exit_code_also_to_who_comes_late() {
         assert_eq!(lab.gone().await, Input::Gone { code: Some(3), signal: None });
         assert!(!lab.adapter.is_alive(&agent()).await);
         let later = adapter(lab.home.path());
-        let config = AgentReconnectConfig { agent: agent(), known, resumed: false };
-        let handle = later.reconnect(config, sender).await.expect("its sidecar has stayed");
+        let handle = later.reconnect(found(known), sender).await.expect("its sidecar has stayed");
         assert_eq!(handle.sidecar, sidecar);
         let mut heard = Vec::new();
         while let Ok(Some(fact)) = tokio::time::timeout(LIMIT, facts.recv()).await {
@@ -299,8 +305,7 @@ fn a_sidecar_outlives_its_adapter_and_is_followed_from_the_last_number() {
         lab.facts = facts;
         lab.adapter.send(&agent(), "[[bash:touch x]]").await.expect("sent");
         let next = adapter(lab.home.path());
-        let config = AgentReconnectConfig { agent: agent(), known: known.clone(), resumed: false };
-        next.reconnect(config, sender).await.expect("it runs");
+        next.reconnect(found(known.clone()), sender).await.expect("it runs");
         let ask = match lab.until("the ask", |input| matches!(input, Input::Prompt { .. })).await {
             Input::Prompt { ask } => ask,
             other => panic!("{other:?}"),
@@ -333,14 +338,14 @@ fn a_sidecar_that_is_killed_is_gone_once_and_nobody_invents_a_code() {
         let mut lab = Lab::new();
         lab.spawn(lab.config(&[])).await;
         lab.idle().await;
+        let known = lab.past.last().and_then(|fact| fact.told.clone());
         kill_process(lab.sidecar().expect("known"), Signal::KILL).expect("killed");
         assert_eq!(lab.gone().await, Input::Gone { code: None, signal: None });
         let state = lab.adapter.get_state(&agent()).await;
         assert_eq!(state, Err(AgentAdapterError::NotFound(agent())));
         // Who looks for it later is told the same, under the same number.
         let (sender, mut facts) = mpsc::channel(1024);
-        let config = AgentReconnectConfig { agent: agent(), known: None, resumed: false };
-        let later = adapter(lab.home.path()).reconnect(config, sender).await;
+        let later = adapter(lab.home.path()).reconnect(found(known), sender).await;
         assert_eq!(later, Err(AgentAdapterError::NotFound(agent())));
         let told = facts.recv().await.expect("it is told");
         assert_eq!(Some(&told), lab.past.last());
@@ -360,13 +365,64 @@ fn a_socket_that_is_deleted_is_not_a_death() {
         let (sender, facts) = mpsc::channel(1024);
         lab.facts = facts;
         let next = adapter(lab.home.path());
-        let config = AgentReconnectConfig { agent: agent(), known, resumed: false };
-        next.reconnect(config, sender).await.expect("its process lives");
+        next.reconnect(found(known), sender).await.expect("its process lives");
         lab.until("that it cannot be reached", |input| matches!(input, Input::Unreachable { .. })).await;
         assert!(next.is_alive(&agent()).await);
         let unreachable = next.get_state(&agent()).await;
         assert!(matches!(unreachable, Err(AgentAdapterError::Unreachable { .. })), "{unreachable:?}");
         next.kill(&agent()).await.expect("killed all the same");
+        lab.gone().await;
+    });
+}
+
+/// An agent can write to its folder: `sidecar.json` and a socket there make no process its sidecar.
+#[test]
+fn what_an_agent_writes_to_its_folder_names_no_sidecar() {
+    run(async {
+        let mut lab = Lab::new();
+        lab.spawn(lab.config(&[])).await;
+        lab.idle().await;
+        let known = lab.past.last().and_then(|fact| fact.told.clone());
+        kill_process(lab.sidecar().expect("known"), Signal::KILL).expect("killed");
+        lab.gone().await;
+        let own = ProcessIdentity::of(std::process::id()).expect("it runs");
+        fs::write(lab.folder().join("sidecar.json"), serde_json::to_string(&own).expect("JSON")).expect("written");
+        fs::remove_file(lab.folder().join("coop.sock")).ok();
+        let _listener = tokio::net::UnixListener::bind(lab.folder().join("coop.sock")).expect("bound");
+        for known in [known, None] {
+            let (sender, _facts) = mpsc::channel(16);
+            let later = adapter(lab.home.path());
+            let gone = later.reconnect(found(known.clone()), sender).await;
+            assert_eq!(gone, Err(AgentAdapterError::NotFound(agent())), "{known:?}");
+            assert!(!later.is_alive(&agent()).await);
+            assert_eq!(later.process(&agent()), None);
+        }
+    });
+}
+
+/// An agent can put a socket of its own in the place of its sidecar's, and speak for it.
+#[test]
+fn another_process_on_a_sidecars_socket_is_not_heard() {
+    run(async {
+        let mut lab = Lab::new();
+        lab.spawn(lab.config(&[])).await;
+        lab.idle().await;
+        let known = lab.past.last().and_then(|fact| fact.told.clone());
+        fs::remove_file(lab.folder().join("coop.sock")).expect("removed");
+        let listener = tokio::net::UnixListener::bind(lab.folder().join("coop.sock")).expect("bound");
+        for known in [known, None] {
+            let (sender, _facts) = mpsc::channel(16);
+            let later = adapter(lab.home.path());
+            later.reconnect(found(known.clone()), sender).await.expect("its sidecar lives");
+            let refused = later.send(&agent(), "hello").await;
+            let Err(AgentAdapterError::Unreachable { why, .. }) = refused else { panic!("{known:?}: {refused:?}") };
+            assert!(why.contains("another process"), "{why}");
+        }
+        let (mut stream, _) = listener.accept().await.expect("it was tried");
+        let mut heard = Vec::new();
+        tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut heard).await.expect("it is closed");
+        assert_eq!(heard, b"", "nothing is said to it");
+        lab.adapter.kill(&agent()).await.expect("killed");
         lab.gone().await;
     });
 }
@@ -438,8 +494,8 @@ fn a_sidecar_of_a_later_protocol_is_left_alone() {
             }
         });
         let (sender, mut facts) = mpsc::channel(16);
-        let config = AgentReconnectConfig { agent: agent(), known: None, resumed: false };
-        let refused = lab.adapter.reconnect(config, sender).await;
+        let sidecar = ProcessIdentity::of(std::process::id()).expect("it runs").name();
+        let refused = lab.adapter.reconnect(found(Some((sidecar, Seq(0)))), sender).await;
         let Err(AgentAdapterError::Unreachable { why, .. }) = refused else { panic!("{refused:?}") };
         assert!(why.contains("coop 9.1") && why.contains(&format!("protocol {later}")), "{why}");
         let sent = lab.adapter.send(&agent(), "hello").await;

@@ -4,7 +4,7 @@
 //! STATE/agents/ID/agent-config.json   settings, stop and start
 //!                 coop.sock           the sidecar's socket, or ours that leads to it
 //!                 coop.log            what it writes; locked by it as long as it lives (local)
-//!                 sidecar.json        which it is
+//!                 sidecar.json        which process it is, for people (local)
 //!                 session.json        how others come to its conversation
 //!                 terminal.cast       what its terminal showed, and terminal.cast.old what it showed before
 //! ```
@@ -33,7 +33,7 @@ use crate::Fact;
 use crate::claims::Claims;
 use crate::engine::Input;
 use crate::sidecar::launcher::{Address, Dismissal, Launcher, Running, Sidecar};
-use crate::sidecar::{Bridge, Client, Ending, LocalLauncher, Pings, RECORDING, Relay, container_folder};
+use crate::sidecar::{Bridge, Client, Ending, Identity, LocalLauncher, Pings, RECORDING, Relay, container_folder};
 
 /// How long a sidecar may take to end its agent and itself: its own patience with the agent, and some.
 const FAREWELL: Duration = Duration::from_secs(20);
@@ -135,11 +135,13 @@ impl SidecarAdapter {
         let socket = self.socket(agent);
         // One that others have started may have none here.
         DirBuilder::new().recursive(true).mode(0o700).create(self.folder(agent))?;
-        let relay = match &sidecar.address {
-            Address::Socket => None,
-            Address::Elsewhere { dial, token } => Some(Arc::new(Relay::start(&socket, dial.clone(), token)?)),
+        let (client, relay) = match &sidecar.address {
+            Address::Socket => (Client::to_process(&socket, Identity::named(&sidecar.name)), None),
+            Address::Elsewhere { dial, token } => {
+                (Client::new(&socket), Some(Arc::new(Relay::start(&socket, dial.clone(), token)?)))
+            }
         };
-        Ok(Followed { client: Client::new(&socket), sidecar, relay, is_gone: false, stranger: None, bridge: None })
+        Ok(Followed { client, sidecar, relay, is_gone: false, stranger: None, bridge: None })
     }
 
     /// Follows a sidecar from a number on, and remembers it.
@@ -224,6 +226,16 @@ impl SidecarAdapter {
     /// Tells whether this sidecar of an agent's is followed, or was to its end.
     pub fn follows(&self, agent: &AgentId, sidecar: &str) -> bool {
         self.followed(agent).is_some_and(|followed| followed.sidecar.name == sidecar)
+    }
+
+    /// Returns the process of an agent's sidecar, if that is followed and runs on this machine.
+    pub fn process(&self, agent: &AgentId) -> Option<u32> {
+        let sidecar = self.followed(agent)?.sidecar;
+        let identity = match sidecar.address {
+            Address::Socket => Identity::named(&sidecar.name),
+            Address::Elsewhere { .. } => None,
+        };
+        identity.filter(Identity::is_alive).map(|identity| identity.pid())
     }
 
     /// Tells why no new agent can be called so, if that is known without asking anybody.

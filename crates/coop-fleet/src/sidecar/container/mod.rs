@@ -27,7 +27,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use self::body::{FLEET, PORT, body};
-use super::launcher::{Address, Keeper, Kept, LaunchError, Sidecar, Watch, remember};
+use super::launcher::{Address, LaunchError, Sidecar, Watch};
 use crate::adapter::AgentConfig;
 use crate::shim::Ports;
 
@@ -169,8 +169,8 @@ impl ContainerLauncher {
         Err(last.to_owned())
     }
 
-    /// Returns the way to a sidecar in a container that runs, and writes down which it is.
-    fn sidecar(&self, found: &ContainerInspectResponse, folder: &Path) -> Result<Sidecar, String> {
+    /// Returns the way to a sidecar in a container that runs.
+    fn sidecar(&self, found: &ContainerInspectResponse) -> Result<Sidecar, String> {
         let id = found.id.clone().ok_or("the engine has no id for its container")?;
         let env = found.config.iter().filter_map(|config| config.env.as_ref()).flatten();
         let token = env.into_iter().rev().find_map(|variable| variable.strip_prefix("COOP_AUTH_TOKEN="));
@@ -178,8 +178,6 @@ impl ContainerLauncher {
         let ports = found.network_settings.as_ref().and_then(|network| network.ports.as_ref()?.get(PORT)?.as_ref());
         let port = ports.and_then(|ports| ports.iter().find_map(|port| port.host_port.as_ref()?.parse().ok()));
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.ok_or("its container has no port here")?));
-        let kept = Kept { name: id.clone(), by: Keeper::Fleet };
-        remember(folder, &kept).map_err(|error| format!("its folder: {error}"))?;
         let ended = self.watch(&id);
         let dial = Arc::new(address);
         Ok(Sidecar { name: id, address: Address::Elsewhere { dial, token }, ended })

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use coop_api::AgentId;
 use tokio::time::timeout;
 
-use super::super::launcher::{Dismissal, Found, LaunchError, Launcher, Running, Sidecar, remembered};
+use super::super::launcher::{Dismissal, Found, Keeper, LastSidecar, LaunchError, Launcher, Running, Sidecar};
 use super::body::AGENT;
 use super::folder::furnish;
 use super::{ContainerLauncher, READY, code, failed, is_running, status};
@@ -38,7 +38,7 @@ impl Launcher for ContainerLauncher {
         let ready = ready.unwrap_or_else(|_| Err(format!("it was not ready within {} s", READY.as_secs())));
         let found = self.docker.inspect_container(&container, None).await;
         let found = found.map_err(|error| error.to_string());
-        match ready.and(found).and_then(|found| self.sidecar(&found, folder)) {
+        match ready.and(found).and_then(|found| self.sidecar(&found)) {
             Ok(sidecar) => Ok(sidecar),
             Err(why) => {
                 if let Err(error) = self.remove(&container).await {
@@ -49,9 +49,9 @@ impl Launcher for ContainerLauncher {
         }
     }
 
-    async fn find(&self, agent: &AgentId, folder: &Path) -> Found {
+    async fn find(&self, agent: &AgentId, _folder: &Path, last: &LastSidecar) -> Found {
         match self.inspect(&self.name(agent)).await {
-            Some(found) if is_running(&found) => match self.sidecar(&found, folder) {
+            Some(found) if is_running(&found) => match self.sidecar(&found) {
                 Ok(sidecar) => Found::Running(sidecar),
                 Err(why) => Found::Unreachable(why),
             },
@@ -60,7 +60,7 @@ impl Launcher for ContainerLauncher {
                 let code = code(&found);
                 found.id.map_or(Found::Nobody, |name| Found::Ended { name, code })
             }
-            None => remembered(folder).map_or(Found::Nobody, |kept| Found::Ended { name: kept.name, code: None }),
+            None => last.name.clone().map_or(Found::Nobody, |name| Found::Ended { name, code: None }),
         }
     }
 
@@ -98,7 +98,8 @@ impl Launcher for ContainerLauncher {
             let driver = words[..own].iter().position(|word| word == "--agent").and_then(|at| words.get(at + 1));
             let Some(driver) = driver.cloned() else { continue };
             let folder = config.working_dir.unwrap_or_default().into();
-            running.push(Running { agent, pid: None, driver, command: words[own + 1..].to_vec(), folder });
+            let command = words[own + 1..].to_vec();
+            running.push(Running { agent, pid: None, driver, command, folder, keeper: Keeper::Fleet });
         }
         running
     }

@@ -22,6 +22,7 @@ use coop_fleet::adapter::{
 };
 use coop_fleet::definition::Start;
 use coop_fleet::engine::{Input, StopMode};
+use coop_fleet::launcher::Keeper;
 use coop_fleet::shim::Ports;
 use coop_fleet::{ContainerLauncher, Containers, Fact};
 use coop_kube::{ClusterLauncher, ClusterOptions, Reach, Template, Way};
@@ -67,6 +68,7 @@ fn config(home: &Path) -> AgentConfig {
         record: None,
         sandbox: None,
         asks_before: 0,
+        keeper: Keeper::Fleet,
     }
 }
 
@@ -139,7 +141,7 @@ async fn killed(first: &SidecarAdapter, later: &SidecarAdapter, home: &Path, kil
     assert_eq!(heard.gone().await, Input::Gone { code: None, signal: None });
     assert_eq!(first.get_state(&agent()).await, Err(AgentAdapterError::NotFound(agent())));
     let (sender, mut late) = channel();
-    let wanted = AgentReconnectConfig { agent: agent(), known: None, resumed: false };
+    let wanted = AgentReconnectConfig { agent: agent(), known: None, resumed: false, keeper: Keeper::Fleet };
     assert_eq!(later.reconnect(wanted, sender).await, Err(AgentAdapterError::NotFound(agent())));
     assert_eq!(late.facts.recv().await.as_ref(), heard.past.last(), "the same under the same number");
     let (sender, mut heard) = channel();
@@ -264,7 +266,7 @@ fn an_agent_that_others_applied_is_followed_from_pod_to_pod() {
             changes.changed().await.expect("it goes on");
         }
         let (sender, mut heard) = channel();
-        let known = AgentReconnectConfig { agent: id.clone(), known: None, resumed: false };
+        let known = AgentReconnectConfig { agent: id.clone(), known: None, resumed: false, keeper: Keeper::Fleet };
         adapter.reconnect(known, sender).await.expect("it runs");
         heard.idle().await;
         adapter.send(&id, "[[text:from the fleet]]").await.expect("sent");

@@ -11,6 +11,7 @@ use coop_fleet::Fact;
 use coop_fleet::adapter::{AgentAdapter, AgentAdapterError, AgentConfig, AgentReconnectConfig};
 use coop_fleet::definition::Start;
 use coop_fleet::engine::{Input, StopMode};
+use coop_fleet::launcher::Keeper;
 use coop_fleet::shim::{LocalHttp, Ports};
 use futures_util::SinkExt;
 use rustix::process::{Pid, Signal, kill_process};
@@ -70,6 +71,7 @@ impl Lab {
             record: None,
             sandbox: None,
             asks_before: 0,
+            keeper: Keeper::Fleet,
         }
     }
 
@@ -83,7 +85,7 @@ impl Lab {
         let (sender, facts) = mpsc::channel(1024);
         self.adapter = LocalHttp::new(self.home.path(), Ports::Any, Map::new());
         self.facts = facts;
-        let config = AgentReconnectConfig { agent: agent(), known, resumed: false };
+        let config = AgentReconnectConfig { agent: agent(), known, resumed: false, keeper: Keeper::Fleet };
         self.adapter.reconnect(config, sender).await.expect("it runs");
     }
 
