@@ -1,4 +1,4 @@
-// Nothing is allowed that was not seen: an ask keeps its place and its mark, and its end has to have been on the screen.
+// Nothing is allowed that was not seen: an ask keeps its place and its mark, and all of it has to have been on the screen.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -63,16 +63,16 @@ test('an ask that arrives between look and key changes nothing', limit, async ()
 });
 
 test('an ask that takes the place of another is not answered in its stead', limit, async () => {
-  await lab.agent('shown', '[[bash:touch shown.txt]]');
-  await lab.agent('hidden', '[[bash:touch hidden.txt]]');
+  await lab.agent('upper', '[[bash:touch upper.txt]]');
+  await lab.agent('lower', '[[bash:touch lower.txt]]');
   const page = await open(chromium, lab.url);
   await page.clock.install();
   await page.reload();
   const sent = answersOf(page);
-  await isOn(page, 'shown');
-  await isOn(page, 'hidden');
+  await isOn(page, 'upper');
+  await isOn(page, 'lower');
   const first = (await page.locator('.ask .who').first().textContent()).trim();
-  const second = first === 'shown' ? 'hidden' : 'shown';
+  const second = first === 'upper' ? 'lower' : 'upper';
   assert.equal((await page.locator('.ask.selected .who').textContent()).trim(), first);
   // From here on time stands still in the page, but for what is let pass.
   await page.clock.pauseAt(new Date(Date.now() + 60_000));
@@ -95,24 +95,55 @@ test('an ask that takes the place of another is not answered in its stead', limi
 
 const LINES = Array.from({ length: 500 }, (_, at) => `line ${at + 1}`).join('\n');
 
-test('a long input can be allowed once its end was on the screen, by keys', limit, async () => {
+/** Waits until the lines that were not shown are fewer than this, and returns how many there are: 0 once it can be allowed. */
+async function missing(page, agent, most) {
+  const note = await card(page, agent).locator('.unread').elementHandle();
+  const count = ([note, most]) => {
+    const lines = note.classList.contains('read') ? 0 : Number.parseInt(note.textContent.match(/\d+/)?.[0] ?? '', 10);
+    return lines < most && { lines };
+  };
+  return (await (await page.waitForFunction(count, [note, most])).jsonValue()).lines;
+}
+
+test('a long input can be allowed once all of it was on the screen, by keys, and not by its end', limit, async () => {
   await lab.agent('long', `[[write:long.txt|${LINES}]] [[text:Written.]]`);
   const page = await open(chromium, lab.url);
   const sent = answersOf(page);
   const button = allow(page, 'long');
+  const body = card(page, 'long').locator('.body');
   // A no needs no reading.
   await card(page, 'long').locator('[data-kind=reject][aria-disabled=false]').waitFor();
+  // All but the lines on the first page.
+  const first = await missing(page, 'long', 500);
+  assert.ok(first > 400, `${first}`);
   assert.equal(await isOff(button), true);
   const why = await button.getAttribute('aria-describedby');
-  assert.match(await page.locator(`[id="${why}"]`).textContent(), /Not all of this was on the screen/);
+  assert.equal(await page.locator(`[id="${why}"]`).textContent(), `${first} lines not shown yet`);
   await isAccessible(page);
-  for (const key of ['a', '1', 'PageDown', 'a', 'ArrowDown', 'a']) await page.keyboard.press(key);
-  await button.click({ force: true });
-  assert.ok((await card(page, 'long').locator('.body').evaluate((body) => body.scrollTop)) > 100, 'keys scroll it');
-  assert.deepEqual([sent, await isOff(button)], [[], true]);
   const place = await button.boundingBox();
   await page.keyboard.press('End');
+  const between = await missing(page, 'long', first);
+  assert.ok(between > 400, `one page more was shown, and not ${first - between} lines`);
+  for (const key of ['a', '1']) await page.keyboard.press(key);
+  await button.click({ force: true });
+  assert.deepEqual([sent, await isOff(button)], [[], true]);
+  // The button has the focus, and would take a space as a press.
+  await page.getByRole('heading', { name: /Inbox/ }).click();
+  await page.keyboard.press('Home');
+  assert.equal(await body.evaluate((body) => body.scrollTop), 0);
+  let left = between;
+  for (const key of ['ArrowDown', 'Space']) {
+    await page.keyboard.press(key);
+    left = await missing(page, 'long', left);
+  }
+  while (left > 0) {
+    assert.equal(await isOff(button), true);
+    await page.keyboard.press('a');
+    await page.keyboard.press('PageDown');
+    left = await missing(page, 'long', left);
+  }
   await isOn(page, 'long');
+  assert.deepEqual(sent, []);
   assert.equal(await button.getAttribute('aria-describedby'), null);
   assert.deepEqual(await button.boundingBox(), place, 'it stays where it is');
   await isAccessible(page);
@@ -126,20 +157,52 @@ test('a long input can be allowed once its end was on the screen, by keys', limi
   await page.context().close();
 });
 
-test('a long input can be allowed once its end was on the screen, by scrolling, also beside the timeline', limit, async () => {
+test('a long input can be allowed once all of it was on the screen, on a phone, also beside the timeline', limit, async () => {
   await lab.agent('scrolled', `[[write:scrolled.txt|${LINES}]]`);
   const page = await open(chromium, `${lab.url}/#/agents/scrolled`, { viewport: { width: 390, height: 844 } });
   const button = allow(page, 'scrolled');
-  await card(page, 'scrolled').locator('[data-kind=reject][aria-disabled=false]').waitFor();
   const body = card(page, 'scrolled').locator('.body');
-  await body.evaluate((body) => (body.scrollTop = body.scrollHeight / 2));
-  await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
-  assert.equal(await isOff(button), true);
-  await card(page, 'scrolled').locator('.end').scrollIntoViewIfNeeded();
+  await card(page, 'scrolled').locator('[data-kind=reject][aria-disabled=false]').waitFor();
+  await body.scrollIntoViewIfNeeded();
+  let left = await missing(page, 'scrolled', 500);
+  // The end first, then what follows the beginning.
+  for (const share of [1, 0.01]) {
+    await body.evaluate((body, share) => (body.scrollTop = body.scrollHeight * share), share);
+    left = await missing(page, 'scrolled', left);
+    assert.ok(left > 400, `${left}`);
+    assert.equal(await isOff(button), true);
+  }
+  while (left > 0) {
+    await card(page, 'scrolled').getByRole('button', { name: 'Next lines' }).click();
+    left = await missing(page, 'scrolled', left);
+  }
   await isOn(page, 'scrolled');
   await button.click();
   await page.locator('.ask').waitFor({ state: 'detached' });
   assert.equal(readFileSync(join(lab.work, 'scrolled.txt'), 'utf8').trim(), LINES);
+  await page.context().close();
+});
+
+test('a short input cannot be allowed below the window or behind a dialog', limit, async () => {
+  await lab.agent('tall', `[[write:tall.txt|${LINES}]]`);
+  const page = await open(chromium, lab.url, { viewport: { width: 1280, height: 300 } });
+  await card(page, 'tall').waitFor();
+  await lab.agent('small', '[[bash:touch small.txt]]');
+  // A no comes later than a yes would, if it were in sight.
+  const isThere = () => card(page, 'small').locator('[data-kind=reject][aria-disabled=false]').waitFor();
+  await isThere();
+  assert.equal(await isOff(allow(page, 'small')), true);
+  await page.keyboard.press('?');
+  await page.getByRole('dialog').waitFor();
+  await page.setViewportSize({ width: 1280, height: 1200 });
+  await isThere();
+  assert.equal(await isOff(allow(page, 'small')), true);
+  await page.keyboard.press('Escape');
+  await isOn(page, 'small');
+  assert.equal(await isOff(allow(page, 'tall')), true);
+  for (const agent of ['tall', 'small']) await lab.ok('POST', `agents/${agent}/agent/respond`, { accept: false });
+  await page.locator('.ask').waitFor({ state: 'detached' });
+  assert.deepEqual(page.errors, []);
   await page.context().close();
 });
 
@@ -162,5 +225,24 @@ test('the state says that an agent never asks, which leaves its rules without ef
   await page.locator('.sidebar .agent', { hasText: 'unasked' }).click();
   await page.getByRole('tab', { name: 'State' }).click();
   await page.locator('.panel.state [role=note]', { hasText: '--dangerously-skip-permissions' }).waitFor();
+  await page.context().close();
+});
+
+test('the state says whether an agent runs in a sandbox', limit, async () => {
+  await lab.agent('walled', '[[text:ready]]');
+  const page = await open(chromium, lab.url);
+  // Not every machine can make one, so the daemon's word for it is put in here.
+  let sandbox = true;
+  await page.route('**/api/v1/agents/walled', async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...(await response.json()), sandbox } });
+  });
+  await page.goto(`${lab.url}/#/agents/walled/state`);
+  await page.locator('.panel.state .hint', { hasText: 'In a sandbox: the agent writes only to its folder' }).waitFor();
+  sandbox = undefined;
+  await page.getByRole('tab', { name: 'Usage' }).click();
+  await page.getByRole('tab', { name: 'State' }).click();
+  await page.locator('.panel.state .hint', { hasText: 'In no sandbox of coop' }).waitFor();
+  assert.deepEqual(page.errors, []);
   await page.context().close();
 });

@@ -79,18 +79,24 @@ function scroll(event: KeyboardEvent): boolean {
   const body = document.querySelector<HTMLElement>('.ask.selected .body');
   const target = event.target instanceof HTMLElement ? event.target : document.body;
   if (!body || body.contains(target) || !(target === document.body || target.matches('main, .ask *'))) return false;
+  const page = body.clientHeight * 0.9;
   const by: Record<string, number> = {
     ArrowDown: 40,
     ArrowUp: -40,
-    PageDown: body.clientHeight * 0.9,
-    PageUp: -body.clientHeight * 0.9,
+    PageDown: page,
+    PageUp: -page,
+    // A button takes it as a press.
+    ' ': target.tagName === 'BUTTON' ? 0 : event.shiftKey ? -page : page,
     End: body.scrollHeight,
     Home: -body.scrollHeight,
   };
   const before = body.scrollTop;
   body.scrollTop += by[event.key] ?? 0;
   if (body.scrollTop === before) return false;
+  const top = body.getBoundingClientRect().top;
   body.scrollIntoView({ block: 'nearest' });
+  // Lines that come into sight by this are shown before they are scrolled away.
+  if (body.getBoundingClientRect().top !== top) body.scrollTop = before;
   return true;
 }
 

@@ -137,6 +137,13 @@ export interface Card {
   exit: { code: number | null; signal: number | null } | null;
 }
 
+/** What the daemon tells of one agent beyond its card. */
+export interface AgentDetails {
+  warnings?: string[];
+  /** Absent for an agent that runs in no sandbox. */
+  sandbox?: true;
+}
+
 /** An answer that was given, as the daemon's audit has it. */
 export interface Decision {
   at: number;
