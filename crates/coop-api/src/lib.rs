@@ -48,4 +48,4 @@ pub use shorten::{MESSAGE_BYTES, TOOL_BYTES};
 pub use style::{Color, Style, Underline};
 pub use token::Token;
 pub use usage::{Usage, UsageReport};
-pub use visible::{visible, visible_json, visible_line};
+pub use visible::{is_hidden, visible, visible_json, visible_line};

@@ -52,7 +52,7 @@ pub fn visible_json(value: &Value) -> String {
 
 /// Control characters except line end and tab, bidirectional controls, Unicode's `Default_Ignorable_Code_Point`, and the
 /// few that are drawn as nothing without having that property.
-fn is_hidden(c: char) -> bool {
+pub fn is_hidden(c: char) -> bool {
     matches!(c,
         '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{61c}'
         | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use coop_api::{AskKind, AskOption, OptionKind, Question, preview};
+use coop_api::{AskKind, AskOption, OptionKind, Question, is_hidden, preview};
 use serde_json::json;
 
 use crate::driver::{Expected, OnScreen, Refusal, Step};
@@ -105,6 +105,25 @@ pub(crate) fn is_blank(text: &str) -> bool {
 /// Returns a text without its blanks: an input wraps what is in it.
 pub(crate) fn without_blanks(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace()).collect()
+}
+
+/// Returns the part of a text that every agent keeps. Agents trim messages, replace tabs, and drop backslashes at line ends
+/// and characters that cannot be seen.
+pub fn comparable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace() && !is_hidden(*c) && *c != '\\').collect()
+}
+
+/// Refuses a message that an agent would run as a command although blanks stand before it: agents trim what is typed.
+pub(crate) fn check_is_no_hidden_command(text: &str) -> Result<(), Refusal> {
+    let trimmed = text.trim_start_matches(|c: char| c.is_whitespace() || is_hidden(c));
+    let name = trimmed.strip_prefix('/').and_then(|rest| rest.split(char::is_whitespace).next());
+    match name.filter(|name| !name.is_empty() && !name.contains('/')) {
+        Some(name) if !text.starts_with('/') => Err(Refusal::BadRequest(format!(
+            "the agent would run /{name} as a command, whatever blanks stand before it; put a word before it to send it as a \
+             message, or nothing to run it"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the refusal to type over what a person has typed.

@@ -34,6 +34,7 @@ pub use driver::{
     Call, Companion, Driver, Existing, Expected, FileToWrite, Heeds, Label, Launch, Link, Observation, OnScreen, Ready,
     Refusal, Retry, Runtime, Say, Setup, SetupError, Step, StopReply, TITLE_LEAD, Variables, View, Watch,
 };
+pub use keys::comparable;
 pub use mcp::{McpServer, McpWay};
 pub use options::merge;
 pub use registry::{KNOWN, Known, Login};

@@ -9,7 +9,9 @@ use std::time::Duration;
 use coop_api::{Line, Screen};
 
 use crate::driver::{Expected, OnScreen, Refusal, Retry, Step};
-use crate::keys::{self, ENTER, SHOWN_WITHIN, is_blank, paste, plain, shown, without_blanks};
+use crate::keys::{
+    self, ENTER, SHOWN_WITHIN, check_is_no_hidden_command, comparable, is_blank, paste, plain, shown, without_blanks,
+};
 use crate::rules::is_rule;
 
 /// The largest gap after a paste that any agent needed was 100 ms.
@@ -37,6 +39,7 @@ pub(super) fn deliver(text: &str, screen: &Screen, ours: &[&str]) -> Result<Vec<
     if is_blank(text) {
         return Err(Refusal::BadRequest("there is nothing to type in this message".into()));
     }
+    check_is_no_hidden_command(text)?;
     if !screen.modes.bracketed_paste {
         return Err(Refusal::NotYet("the agent's terminal takes no pastes yet; try again in a moment".into()));
     }
@@ -114,8 +117,9 @@ fn typed_part(row: &Line) -> String {
 
 /// Tells whether the input holds the last message: as it was, wrapped, or as the short form of a long paste.
 fn is_same(typed: &[String], last_prompt: &str) -> bool {
-    let typed = without_blanks(&typed.concat());
-    !last_prompt.is_empty() && (typed == without_blanks(last_prompt) || is_short_form(&typed, last_prompt))
+    let typed = typed.concat();
+    let is_whole = comparable(&typed) == comparable(last_prompt);
+    !last_prompt.is_empty() && (is_whole || is_short_form(&without_blanks(&typed), last_prompt))
 }
 
 /// Tells whether text without blanks stands for a message: `[Pasted text #2 +39 lines]` for one with 39 line ends.

@@ -5,7 +5,9 @@ use std::time::Duration;
 use coop_api::Screen;
 
 use crate::driver::{Expected, OnScreen, Refusal, Retry, Step};
-use crate::keys::{ENTER, SHOWN_WITHIN, is_blank, occupied, paste, plain, shown, without_blanks};
+use crate::keys::{
+    ENTER, SHOWN_WITHIN, check_is_no_hidden_command, comparable, is_blank, occupied, paste, plain, shown,
+};
 use crate::rules::rows;
 
 /// Enter is swallowed if it comes sooner after a paste; 100 ms always were enough.
@@ -33,6 +35,7 @@ pub(super) fn deliver(text: &str, screen: &Screen, last_prompt: &str) -> Result<
     if is_blank(text) {
         return Err(Refusal::BadRequest("there is nothing to type in this message".into()));
     }
+    check_is_no_hidden_command(text)?;
     if !screen.modes.bracketed_paste {
         return Err(Refusal::NotYet("the agent's terminal takes no pastes yet; try again in a moment".into()));
     }
@@ -41,7 +44,7 @@ pub(super) fn deliver(text: &str, screen: &Screen, last_prompt: &str) -> Result<
     };
     let mut steps = Vec::new();
     if !typed.is_empty() {
-        if last_prompt.is_empty() || without_blanks(&typed.concat()) != without_blanks(last_prompt) {
+        if last_prompt.is_empty() || comparable(&typed.concat()) != comparable(last_prompt) {
             return Err(occupied(&typed));
         }
         steps.push(Step::Type(CLEAR_LINE.repeat(typed.len()).into()));
@@ -87,7 +90,7 @@ pub(super) fn input(rows: &[String]) -> Option<Vec<String>> {
 pub(super) fn holds(typed: &[String], message: &str) -> bool {
     let there = typed.concat();
     let is_short = short_form(message).is_some_and(|short| there.starts_with(&short));
-    !typed.is_empty() && (is_short || without_blanks(&there) == without_blanks(message))
+    !typed.is_empty() && (is_short || comparable(&there) == comparable(message))
 }
 
 /// Returns how a long text begins to be shown, if it is one.

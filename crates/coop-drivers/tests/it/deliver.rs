@@ -191,7 +191,7 @@ fn enter_is_pressed_again_only_where_the_message_still_is() {
     let mimic = Mimic::ready();
     let shows = |text: &str, rows: &[&str]| mimic.driver.shows(&retried(text).1, &typed(rows));
     assert_eq!(retried("/model").0, Expected::Command);
-    assert_eq!(retried(" /model").0, Expected::TurnBegan);
+    assert_eq!(retried("a /model").0, Expected::TurnBegan);
     assert!(shows("/model", &["❯\u{a0}/model"]) && shows("fix it", &["❯\u{a0}fix", "  it"]));
     assert!(shows(&"row\n".repeat(40), &["❯\u{a0}[Pasted text #3 +40 lines]"]));
     assert!(!shows("/model", &["❯\u{a0}"]) && !shows("fix it", &["❯\u{a0}fix"]) && !shows("fix it", &["❯\u{a0}x"]));
@@ -220,6 +220,19 @@ fn an_exclamation_mark_does_not_run_a_command() {
     ];
     for (text, expected) in cases {
         assert_eq!(deliver(text, "", &empty).map(|steps| keys(&steps)), Ok(pasted(expected)), "{text:?}");
+    }
+}
+
+/// Claude Code 2.1.325 and Gemini CLI trim what is typed: ` /clear` ran as a command, and the conversation was lost.
+#[test]
+fn a_command_behind_blanks_is_refused() {
+    let empty = typed(&["❯\u{a0}"]);
+    for text in [" /clear", "\n/clear now", "\t/x", "\u{200b}/clear", "\u{1b}/clear"] {
+        let refusal = deliver(text, "", &empty).expect_err("a refusal");
+        assert!(matches!(refusal, Refusal::BadRequest(_)), "{text:?}: {refusal:?}");
+    }
+    for text in ["/clear", " /usr/bin is a path", " / is the root", "a /clear", " hello"] {
+        assert!(deliver(text, "", &empty).is_ok(), "{text:?}");
     }
 }
 

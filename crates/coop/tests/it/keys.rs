@@ -111,15 +111,19 @@ fn what_is_sent_is_data_whatever_it_begins_with() {
         let mut agent = with_hooks(which);
         std::fs::write(agent.work.join("note.txt"), "a note").expect("written");
         for message in
-            ["!touch ran.txt", "  !touch ran.txt", "#remember", "look at @no", "/usr/bin is a path", " /clear"]
+            ["!touch ran.txt", "  !touch ran.txt", "#remember", "look at @no", "/usr/bin is a path", "\ttabs\tand \\"]
         {
             let receipt = agent.nudge(message);
             taken(which, &receipt);
             let turn = agent.event("its turn", |body| body["kind"] == "turn" && body["what"] == "began");
-            assert_eq!(turn["prompt"].as_str().map(str::trim), Some(message.trim()));
+            let prompt = turn["prompt"].as_str().map(coop_drivers::comparable);
+            assert_eq!(prompt, Some(coop_drivers::comparable(message)));
             agent.state("idle");
         }
         assert!(!agent.has("ran.txt"), "a message was run");
+        // The agent would trim the blank and run it.
+        let (status, refusal) = agent.post("/api/v1/agent/nudge", &json!({ "message": " /clear" }));
+        assert_eq!((status, &refusal["error"]["code"]), (400, &json!("BAD_REQUEST")), "{refusal}");
     });
 }
 

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use coop_api::{AgentState, Ask, AskId, Error, EvidenceSource, NudgeId, Receipt, WriterId};
-use coop_drivers::{AskDraft, Expected, Meaning, Reach, Retry, Signal, Step};
+use coop_drivers::{AskDraft, Expected, Meaning, Reach, Retry, Signal, Step, comparable};
 use serde_json::Value;
 
 use super::asks::GivenAnswer;
@@ -257,7 +257,7 @@ impl Performance {
     fn is_of_another(&self, what: &Expected, taken: Option<&str>) -> bool {
         match (&self.purpose, what, taken) {
             (Purpose::Nudge { text, .. }, Expected::Command, Some(ran)) => !same_text(ran, text),
-            (Purpose::Nudge { text, .. }, Expected::TurnBegan, Some(prompt)) => !plain(prompt).contains(&plain(text)),
+            (Purpose::Nudge { text, .. }, Expected::TurnBegan, Some(prompt)) => !is_within(text, prompt),
             _ => false,
         }
     }
@@ -293,11 +293,14 @@ pub(super) fn types<'a>(steps: impl IntoIterator<Item = &'a Step>) -> bool {
 }
 
 fn same_text(prompt: &str, text: &str) -> bool {
-    plain(prompt) == plain(text)
+    comparable(prompt) == comparable(text)
 }
 
-/// Returns a text as agents take it: trimmed, with one kind of line end and without control characters.
-fn plain(text: &str) -> String {
-    let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    text.chars().filter(|c| !c.is_control() || *c == '\n').collect::<String>().trim().to_owned()
+/// Tells whether a prompt that an agent took holds a message, with more before or after it or without.
+fn is_within(text: &str, prompt: &str) -> bool {
+    match comparable(text) {
+        // Nothing but blanks and backslashes.
+        sent if sent.is_empty() => prompt.trim() == text.trim(),
+        sent => comparable(prompt).contains(&sent),
+    }
 }
