@@ -32,28 +32,89 @@ pub(super) struct Notified {
     tool: String,
     input: Value,
     preview: Option<String>,
-    /// What the dialog will show of it.
-    shown: Option<String>,
+    shown: Shown,
     detail: String,
 }
 
-impl Notified {
-    pub(super) fn new(tool: &str, input: &Value, details: &Value) -> Self {
-        let first = |keys: &[&str]| keys.iter().find_map(|key| details[*key].as_str());
-        Self {
-            tool: tool.to_owned(),
-            input: input.clone(),
-            preview: first(&["command", "filePath", "prompt", "toolName"]).map(|text| preview(text, input)),
-            shown: first(&["command", "fileName", "prompt", "toolName"]).map(str::to_owned),
-            detail: format!("Notification ToolPermission {}", details["type"].as_str().unwrap_or_default()),
+/// What the dialog will show of it.
+#[derive(Clone, Debug)]
+enum Shown {
+    Command(String),
+    /// A text among others.
+    Text(String),
+    /// Whatever a plan says.
+    Plan,
+}
+
+impl Shown {
+    fn of(tool: &str, input: &Value, details: &Value) -> Option<Self> {
+        let text = |value: &Value| value.as_str().filter(|text| !is_blank(text)).map(str::to_owned);
+        match (details["type"].as_str(), tool) {
+            (_, "ask_user") => text(&input["questions"][0]["question"]).map(Self::Text),
+            (_, "exit_plan_mode") => Some(Self::Plan),
+            (Some("exec"), _) => text(&details["command"]).map(Self::Command),
+            _ => ["fileName", "prompt", "toolName"].iter().find_map(|key| text(&details[*key])).map(Self::Text),
         }
     }
 
-    /// Tells whether a dialog is the one that was told of: there may be several, one after another.
+    fn is_in(&self, dialog: &AskDraft) -> bool {
+        let lines = &dialog.screen_lines;
+        match self {
+            Self::Command(command) => shows_command(lines, command),
+            Self::Text(text) => {
+                let is_whole =
+                    |at: usize| (at..lines.len()).any(|end| before_lines(&lines[at..=end], text) == Some(""));
+                lines.iter().any(|line| line.contains(text.trim())) || (0..lines.len()).any(is_whole)
+            }
+            Self::Plan => dialog.kind == AskKind::Plan,
+        }
+    }
+}
+
+/// Tells whether a dialog shows a command: from the bottom a question, the command, and a line that names the tool, which may
+/// have the command once more. Of a long command it shows the end, and that lines are hidden.
+fn shows_command(lines: &[String], command: &str) -> bool {
+    let Some((_question, above)) = lines.split_last() else { return false };
+    if let Some(hidden) = above.iter().position(|line| line.starts_with("... first ") && line.ends_with(" ...")) {
+        let shown = &above[hidden + 1..];
+        return !shown.is_empty() && before_lines(shown, command).is_some_and(|rest| !rest.is_empty());
+    }
+    let is_head = |head: &[String]| match head {
+        [] => false,
+        [_] => true,
+        [first, more @ ..] => before_lines(more, command).is_some_and(|rest| !rest.is_empty() && first.ends_with(rest)),
+    };
+    (1..above.len()).any(|at| is_head(&above[..at]) && before_lines(&above[at..], command) == Some(""))
+}
+
+/// Returns what stands before these lines in a text of which they are the end, wrapped. Only where a line ends may the text have
+/// other blanks.
+fn before_lines<'a>(lines: &[String], text: &'a str) -> Option<&'a str> {
+    let mut rest = text.trim();
+    for line in lines.iter().rev() {
+        rest = rest.strip_suffix(line.trim())?.trim_end();
+    }
+    Some(rest)
+}
+
+impl Notified {
+    /// Returns nothing if no dialog could be recognised as this one.
+    pub(super) fn new(tool: &str, input: &Value, details: &Value) -> Option<Self> {
+        let first = |keys: &[&str]| keys.iter().find_map(|key| details[*key].as_str());
+        Some(Self {
+            tool: tool.to_owned(),
+            input: input.clone(),
+            preview: first(&["command", "filePath", "prompt", "toolName"]).map(|text| preview(text, input)),
+            shown: Shown::of(tool, input, details)?,
+            detail: format!("Notification ToolPermission {}", details["type"].as_str().unwrap_or_default()),
+        })
+    }
+
+    /// Tells whether a dialog is the one that a hook reported. A program that the agent runs can report what it likes, so the
+    /// dialog has to show what the hook reported.
     fn fits(&self, dialog: &AskDraft) -> bool {
-        let shown = self.shown.as_deref().map(clipped).unwrap_or_default();
         let is_question = (self.tool == "ask_user") == (dialog.kind == AskKind::Question);
-        is_question && dialog.screen_lines.iter().any(|line| line.contains(&shown))
+        is_question && self.shown.is_in(dialog)
     }
 }
 
@@ -68,8 +129,7 @@ impl Gemini {
         if is_asked {
             return Vec::new();
         }
-        let fitting = self.notified.iter().position(|notified| notified.fits(&seen));
-        let notified = fitting.map(|at| self.notified.remove(at));
+        let notified = self.take_notified(&seen);
         // A person may turn the pages of a question: it is the same one.
         let is_page = seen.kind == AskKind::Question
             && self.asked.as_ref().is_some_and(|asked| asked.kind == AskKind::Question && asked.tool.is_some());
@@ -85,6 +145,15 @@ impl Gemini {
         self.has_gone_on = false;
         signals.push(Signal::new(source, detail, Meaning::Ask(Box::new(draft))));
         signals
+    }
+
+    /// Returns what a hook reported of a dialog, unless hooks reported several that it could be.
+    fn take_notified(&mut self, seen: &AskDraft) -> Option<Notified> {
+        let at = self.notified.iter().position(|notified| notified.fits(seen))?;
+        let found = &self.notified[at];
+        let is_other =
+            |other: &Notified| other.fits(seen) && (&other.tool, &other.input) != (&found.tool, &found.input);
+        if self.notified.iter().any(is_other) { None } else { Some(self.notified.remove(at)) }
     }
 }
 

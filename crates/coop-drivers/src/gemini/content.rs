@@ -47,7 +47,7 @@ impl Calls {
         Meaning::Tool(requested)
     }
 
-    /// Returns the tool that is about to ask, and its input: the newest that was requested and fits.
+    /// Returns the tool that is about to ask, and its input: the newest that was requested with these details.
     pub(super) fn meant(&self, details: &Value) -> Option<(&str, &Value)> {
         let fits = |call: &&Call| match details["type"].as_str() {
             Some("exec") => call.input["command"] == details["command"],
@@ -56,8 +56,7 @@ impl Calls {
             Some("ask_user") => call.tool == "ask_user",
             _ => true,
         };
-        let only = || self.open.first().filter(|_| self.open.len() == 1);
-        self.open.iter().rev().find(fits).or_else(only).map(|call| (call.tool.as_str(), &call.input))
+        self.open.iter().rev().find(fits).map(|call| (call.tool.as_str(), &call.input))
     }
 
     /// Returns the end of a tool's use as a hook tells it, and the file it wrote.

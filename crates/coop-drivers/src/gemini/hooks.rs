@@ -41,7 +41,8 @@ impl Gemini {
             }
             "Notification" if payload["notification_type"] == "ToolPermission" => {
                 let call = self.calls.meant(&payload["details"]);
-                self.notified.extend(call.map(|(tool, input)| Notified::new(tool, input, &payload["details"])));
+                let notified = call.and_then(|(tool, input)| Notified::new(tool, input, &payload["details"]));
+                self.notified.extend(notified);
                 Vec::new()
             }
             "AfterTool" => {

@@ -7,7 +7,7 @@ use super::{Rules, is_rule};
 
 /// A dialog's last line is at most this many lines with something on them away from the bottom.
 const BELOW_DIALOG: usize = 2;
-/// How many lines above the options belong to a dialog, at most.
+/// How many lines above the options belong to a dialog at most, where neither a frame nor a line across shows its top.
 const HEADING: usize = 24;
 /// What belongs to an option stands below it, and this many columns in at least.
 const INDENT: usize = 4;
@@ -218,9 +218,11 @@ impl Rules {
 
     /// Returns which ask the rows above the options are, and what they say.
     fn heading(&self, above: &[String]) -> Option<(AskKind, Vec<String>)> {
-        let top = above.iter().rposition(|line| is_rule(line)).map_or(0, |rule| rule + 1);
-        let mut heading = told(&above[top.max(above.len().saturating_sub(HEADING))..]);
-        if self.dialog.as_ref().is_some_and(|rule| rule.framed) {
+        let top = above.iter().rposition(|line| is_rule(line)).map(|rule| rule + 1);
+        let is_framed = self.dialog.as_ref().is_some_and(|rule| rule.framed);
+        let first = top.unwrap_or(if is_framed { 0 } else { above.len().saturating_sub(HEADING) });
+        let mut heading = told(&above[first..]);
+        if is_framed {
             heading = told(&heading.iter().map(|line| unboxed(line).to_owned()).collect::<Vec<_>>());
         }
         let text = heading.join("\n");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use coop_api::{AgentState, Answer};
-use coop_drivers::{Expected, Known, Launch, OnScreen, Rules, Runtime, Step, View};
+use coop_drivers::{Expected, Known, Launch, Meaning, OnScreen, Rules, Runtime, Step, View};
 use proptest::prelude::*;
 use proptest::sample::{Index, subsequence};
 use serde_json::{Value, json};
@@ -331,5 +331,54 @@ fn tools_that_ask_at_once_are_asks_one_after_another() {
         let asks = mimic.asks();
         assert_eq!(asks.len(), 1, "{asks:#?}");
         assert_eq!(asks[0].0.input, Some(json!({ "command": command })));
+    }
+}
+
+/// What an agent runs can send a hook's report. The ask has the words of a report only if the dialog shows them, and no other
+/// report fits the dialog.
+#[test]
+fn an_ask_has_no_words_that_its_dialog_does_not_show() {
+    let hook = |event: &str, payload: Value| Seen::Hook { event: event.into(), payload };
+    let lines = (0..80).map(|line| format!("touch line {line}")).collect::<Vec<_>>();
+    let hidden = ["... first 44 lines hidden (Ctrl+O to show) ..."].map(str::to_owned);
+    let hidden: Vec<_> = hidden.into_iter().chain(lines[44..].iter().cloned()).collect();
+    let (whole, other) = (lines.join("\n"), format!("ls\n{}", lines[44..].join("\n")));
+    let cases: [(&[&str], &[String], bool); 8] = [
+        (&["touch a.txt"], &["touch a.txt".into()], true),
+        (&["touch a"], &["touch a.txt".into()], false),
+        (&["a.txt"], &["touch a.txt".into()], false),
+        (&["ls"], &["touch a.txt".into(), "ls".into()], false),
+        (&["touch a.txt and b.txt"], &["touch a.txt and".into(), "b.txt".into()], true),
+        (&[&whole], &hidden, true),
+        (&["touch line 78"], &hidden, false),
+        (&[&other, &whole], &hidden, false),
+    ];
+    for (reported, shown, is_taken) in cases {
+        let mut mimic = mimic(true);
+        mimic.see(&hook("SessionStart", json!({ "source": "startup", "session_id": SESSION })), 1_000);
+        mimic.see(&hook("BeforeAgent", json!({ "prompt": "go" })), 2_000);
+        for command in reported {
+            let told = json!({ "tool_name": "run_shell_command", "tool_input": { "command": command } });
+            mimic.see(&hook("BeforeTool", told), 3_000);
+            let details = json!({ "type": "exec", "command": command });
+            let told = json!({ "notification_type": "ToolPermission", "details": details });
+            mimic.see(&hook("Notification", told), 3_000);
+        }
+        mimic.see(&Seen::Title("✋  Action Required (x)".into()), 5_000);
+        let edge = "─".repeat(60);
+        let row = |text: &str| format!("│ {text:<58} │");
+        let screen = [format!("╭{edge}╮"), row("? Shell  run a command")]
+            .into_iter()
+            .chain(shown.iter().map(|line| row(line)))
+            .chain(["Allow execution of [Shell]?", "", "● 1. Allow once", "  2. No, suggest changes (esc)"].map(row))
+            .chain([format!("╰{edge}╯")]);
+        let signals = mimic.see(&Seen::Screen(screen.collect()), 5_001);
+        let asked = signals.iter().find_map(|signal| match &signal.meaning {
+            Meaning::Ask(draft) => Some(draft),
+            _ => None,
+        });
+        let input = asked.unwrap_or_else(|| panic!("no ask: {reported:?}")).input.as_ref();
+        let command = input.and_then(|input| input["command"].as_str());
+        assert_eq!(command, is_taken.then(|| reported[0]), "{reported:?}: {signals:#?}");
     }
 }

@@ -43,7 +43,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod tool;
-mod tui;
+pub(crate) mod tui;
 mod usage;
 
 use std::ffi::OsString;

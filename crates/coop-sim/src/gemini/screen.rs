@@ -7,10 +7,13 @@ use std::path::Path;
 use unicode_width::UnicodeWidthStr;
 
 use crate::claude::face::Size;
+use crate::claude::tui::paint::wrap;
 
 const PLACEHOLDER: &str = "  Type your message or @path/to/file";
 /// A paste longer than this, in lines or characters, is shown by a short form.
 const LONG_PASTE: (usize, usize) = (5, 500);
+/// How many rows of a text a dialog shows at most: the last ones.
+const BOX_ROWS: usize = 36;
 /// How wide the title is, with blanks at its end.
 const TITLE: usize = 80;
 
@@ -46,6 +49,17 @@ impl Screen {
     /// Shows a dialog instead of the input; an empty one takes it away.
     pub(super) fn dialog(&mut self, rows: Vec<String>) {
         self.dialog = rows;
+    }
+
+    /// Returns a text in a box of its own, as a dialog shows a command.
+    pub(super) fn boxed(&self, text: &str) -> Vec<String> {
+        let width = self.size.cols.saturating_sub(8);
+        let rows: Vec<_> = text.lines().flat_map(|line| wrap(line, width)).collect();
+        let hidden = rows.len().saturating_sub(BOX_ROWS);
+        let note = (hidden > 0).then(|| format!("... first {hidden} lines hidden (Ctrl+O to show) ..."));
+        let inside = note.into_iter().chain(rows.into_iter().skip(hidden)).map(|row| format!("│ {row:<width$} │"));
+        let edge = "─".repeat(width + 2);
+        std::iter::once(format!("╭{edge}╮")).chain(inside).chain([format!("╰{edge}╯")]).collect()
     }
 
     pub(super) fn title(&mut self, status: &str) {

@@ -77,9 +77,9 @@ impl Worker {
         if let Act::Ask(questions) = act {
             return self.questions(questions);
         }
-        let heading = [format!("? {name}  {shown}"), format!("╭{0}╮\n│ {shown} │\n╰{0}╯", "─".repeat(12))];
-        let heading = heading.iter().flat_map(|rows| rows.lines()).chain([question, ""]);
-        let heading: Vec<_> = heading.map(str::to_owned).collect();
+        let mut heading: Vec<_> = format!("? {name}  {shown}").lines().map(str::to_owned).collect();
+        heading.extend(self.screen.boxed(&shown));
+        heading.extend([question.to_owned(), String::new()]);
         let mut options = vec!["Allow once".to_owned(), "Allow for this session".to_owned()];
         if details["type"] == "edit" {
             options.push("Modify with external editor".to_owned());

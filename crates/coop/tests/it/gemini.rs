@@ -409,6 +409,26 @@ fn a_person_at_the_keyboard_answers_first() {
     });
 }
 
+/// The dialog wraps a command, and shows the end of a long one. The ask has all of it.
+#[test]
+fn a_command_is_asked_whole() {
+    with_both(|which| {
+        let place = Place::new(Home::Coops);
+        let mut agent = place.start(which, &[], &[]);
+        agent.state("idle");
+        let long = format!("touch {}", "some words and then ".repeat(40).trim_end());
+        let many = (0..80).map(|line| format!("touch line {line}")).collect::<Vec<_>>().join("\n");
+        let indented = "if true; then\n    touch  two  blanks\nfi".to_owned();
+        for command in [long, indented, many] {
+            agent.nudge(&format!("one [[bash:{command}]]"));
+            let ask = agent.asked("permission");
+            assert_eq!(ask["input"]["command"], command, "{ask:#}");
+            agent.respond(&json!({ "accept": false }));
+            agent.state("idle");
+        }
+    });
+}
+
 #[test]
 fn a_gated_stop_holds_the_turn_until_it_is_decided() {
     with_both(|which| {

@@ -4,7 +4,7 @@ mod dialog;
 mod history;
 mod input_box;
 pub(crate) mod keys;
-mod paint;
+pub(crate) mod paint;
 mod scroll;
 #[cfg(test)]
 mod tests;
