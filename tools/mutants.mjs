@@ -1,4 +1,4 @@
-// Breaks rules of the drivers one at a time and sees that their tests fail: a rule that nothing checks is none.
+// Breaks the rules of the drivers and the guards of SECURITY.md one at a time and sees that their tests fail.
 //
 //   node tools/mutants.mjs [WORDS]      only those whose name contains the words
 //
@@ -8,9 +8,8 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
-const DRIVERS = 'crates/coop-drivers';
-/** What is broken: a name, the file, what stands there once, and what is put in its place. */
-const MUTANTS = [
+/** Rules of the drivers: a name, the file in their crate, what stands there once, and what is put in its place. */
+const DRIVERS = [
   ['Claude, keys: what allows counts as refusing', 'rules/claude.toml', 'kind = "allow_once"', 'kind = "reject"'],
   ['Gemini, keys: what allows counts as refusing', 'rules/gemini.toml', 'kind = "allow_once"', 'kind = "reject"'],
   ['Codex, keys: what allows counts as refusing', 'rules/codex.toml', 'kind = "allow_once"', 'kind = "reject"'],
@@ -28,32 +27,72 @@ const MUTANTS = [
   ['OpenCode: a denial allows once', 'src/opencode/answer.rs', 'json!({ "reply": "reject", "message"', 'json!({ "reply": "once", "message"'],
 ];
 
+/** What stops the attacks in SECURITY.md: the file, what stands there once, what is put in its place, a package, and the tests that try the attack. */
+const GUARDS = [
+  ['1, 3c: git reads the configuration of the repository', 'crates/coop-folder/src/git.rs', 'harmless(&theirs, remotes)?', '{ let _ = harmless(&theirs, remotes)?; theirs }', 'coop-folder', 'no_program_of_a_repository_runs'],
+  ['1: files of the folder are opened through links', 'crates/coop-folder/src/files.rs', 'Mode::empty(), ResolveFlags::NO_SYMLINKS', 'Mode::empty(), ResolveFlags::empty()', 'coop-folder', 'a_link_or_a_pipe_in_the_folder_is_not_read'],
+  ['2: a port serves every user', 'crates/coop-server/src/peer.rs', 'uid == own || uid == 0', 'uid == own || uid < u32::MAX', 'coop', 'another_user_gets_nothing_from_a_port'],
+  ['3a: a socket that no process has open is outside', 'crates/coop-server/src/ancestry.rs', 'if !origins.is_empty() && origins', 'if origins', 'coop-server', 'a_socket_that_is_on_its_way_between_processes_is_of_unknown_origin'],
+  ['3b: only what is below this process is an agent\'s', 'crates/coop-server/src/ancestry.rs', 'if runs_agents && !self.trusted', 'if false && runs_agents && !self.trusted', 'coop', 'an_agent_cannot_answer_for_another_agent'],
+  ['3b: the agent\'s own socket takes orders', 'crates/coop-server/src/peer.rs', 'Self::known(End::AgentSocket, Origin::Agent)', 'Self::known(End::AgentSocket, Origin::Outside)', 'coop', 'what_an_agent_runs_cannot_answer_for_its_user|a_program_in_a_sandbox_touches_nothing_but_its_folder'],
+  ['3c: what a daemon runs is trusted by its sidecars', 'crates/coop-server/src/ancestry.rs', '..Self::above(parent) }', '..Self::above(std::process::id()) }', 'coop', 'a_gate_cannot_steer_an_agent'],
+  ['3d: coop adopts no orphans', 'crates/coop/src/shield.rs', 'set_child_subreaper(Some(rustix::process::getpid()))', 'set_child_subreaper(None)', 'coop', 'an_agent_that_kills_its_sidecar_stays_an_agent|what_an_agent_runs_cannot_answer_for_its_user'],
+  ['4a: a list shows the first line of an ask', 'crates/coop/src/fleet/asks.rs', 'visible(text).lines().map(str::to_owned).collect::<Vec<_>>()', 'visible(text).lines().take(1).map(str::to_owned).collect::<Vec<_>>()', 'coop', 'an_ask_is_listed_whole_and_a_yes_names_it'],
+  ['4b: a yes names no ask', 'crates/coop-server/src/fleet/pass.rs', 'if answer.ask.is_some() || answer.is_denial() {', 'if answer.ask.is_none() || answer.ask.is_some() {', 'coop', 'an_answer_over_the_daemons_web_socket_names_its_ask'],
+  ['4d: hidden characters stay as they are', 'crates/coop/src/fleet/asks.rs', 'let lines = |text: &str| visible(text).lines()', 'let lines = |text: &str| text.lines()', 'coop', 'hidden_characters_are_named_in_lists_and_escaped_in_json'],
+  ['5: a program in any folder is judged by its name', 'crates/coop-policy/src/shell.rs', 'SYSTEM_FOLDERS.contains(&folder).then_some(name)', 'Some(name).filter(|_| !folder.is_empty())', 'coop-policy', 'what_looked_harmless_by_its_name_or_options_counts_as_the_worst'],
+  ['7: a denial does not look behind what starts a program', 'crates/coop-policy/src/sight.rs', 'starts(rest, before + 1).all.into_iter()', 'starts(rest, before + 1).all.into_iter().take(0)', 'coop-policy', 'a_denied_command_is_found_behind_what_starts_it'],
+  ['7: what no word shows is not asked', 'crates/coop-policy/src/sight.rs', 'if let Some(why) = why_opaque(name, rest) {', 'if let Some(why) = why_opaque(name, rest).filter(|_| false) {', 'coop-policy', 'what_a_denial_cannot_judge_is_asked'],
+  ['8: programs of the daemon get its variables', 'crates/coop-fleet/src/bounded.rs', 'remove_coop_variables(&mut command, std::env::vars_os().map(|(name, _)| name));', '', 'coop', 'programs_that_the_daemon_starts_get_none_of_its_secrets'],
+  ['9: whatever listens on the socket is the sidecar', 'crates/coop-fleet/src/sidecar/process.rs', 'own.windows(3).any(names_folder) && user_of(pid)', 'own.windows(3).any(|words| names_folder(words) || true) && user_of(pid)', 'coop', 'what_an_agent_writes_to_its_folder_names_no_sidecar'],
+  ['9: another process may speak for the sidecar', 'crates/coop-fleet/src/sidecar/client.rs', 'if listener.as_ref() != Some(expected) {', 'if listener.as_ref() != Some(expected) && false {', 'coop', 'another_process_on_a_sidecars_socket_is_not_heard'],
+  ['10: an agent starts as many as it likes', 'crates/coop/src/fleet/family.rs', 'if living >= most as usize {', 'if living >= most as usize && false {', 'coop', 'an_agent_starts_no_more_agents_than_the_width_in_its_whole_subtree'],
+  ['10: each agent has a budget of its own', 'crates/coop/src/fleet/family.rs', 'filter(|most| member.cost >= *most)', 'filter(|most| member.cost >= *most && false)', 'coop', 'a_budget_holds_for_all_that_are_below'],
+  ['10: a message does not name its sender', 'crates/coop/src/fleet/tools_agents.rs', 'format!("[from agent {sender}] {message}")', 'format!("{message}{}", &sender.0[..0])', 'coop', 'a_message_of_an_agent_says_so_to_its_reader_and_in_the_log'],
+  ['11: a login reads whatever comes', 'crates/coop-server/src/intake.rs', '"/api/v1/login" | "/api/v1/logout" => LOGIN_BODY', '"/api/v1/login" | "/api/v1/logout" => LOGIN_BODY * 10_000', 'coop-server', 'a_login_reads_no_more_than_a_token'],
+  ['11: events are counted and not weighed', 'crates/coop-session/src/log.rs', '|| self.bytes > KEPT_BYTES', '|| self.bytes > usize::MAX / 2', 'coop-session', 'large_events_are_cut_and_all_together_are_bounded'],
+  ['14: anybody reads what a daemon writes', 'crates/coop-fleet/src/private.rs', '.mode(0o600).open(&new)', '.mode(0o644).open(&new)', 'coop', 'what_a_daemon_and_its_sidecars_write_is_for_this_user_only'],
+  ['sandbox: processes outside are seen', 'crates/coop-sandbox/src/reach.rs', '"--unshare-user", "--unshare-pid",', '"--unshare-user",', 'coop', 'a_program_in_a_sandbox_touches_nothing_but_its_folder'],
+  ['sandbox: it outlives its sidecar', 'crates/coop-sandbox/src/reach.rs', '["--die-with-parent", ', '[', 'coop', 'all_that_runs_in_a_sandbox_ends_with_its_sidecar'],
+  ['sandbox: nothing is hidden', 'crates/coop-sandbox/src/mount.rs', 'Kind::Hidden if self.is_hidden_folder()', 'Kind::Hidden if true => Vec::new(),\n            Kind::Hidden if self.is_hidden_folder()', 'coop', 'a_program_in_a_sandbox_touches_nothing_but_its_folder'],
+  ['sandbox: the settings and hooks of git can be written to', 'crates/coop-sandbox/src/reach.rs', 'read.extend(git.read);', 'drop(git.read);', 'coop', 'a_program_in_a_sandbox_touches_nothing_but_its_folder'],
+  ['sandbox: open files are passed on', 'crates/coop/src/main.rs', 'close_fds::CloseFdsBuilder::new().cloexecfrom(FIRST_INHERITED);', 'let _ = FIRST_INHERITED;', 'coop', 'open_files_do_not_reach_a_program_in_a_sandbox'],
+];
+
 const root = resolve(import.meta.dirname, '..');
 const copy = join(root, 'target/mutants/copy');
 rmSync(copy, { recursive: true, force: true });
 mkdirSync(copy, { recursive: true });
 execFileSync('bash', ['-c', `git archive HEAD | tar -x -C "${copy}"`], { cwd: root });
 
-function test() {
-  const env = { ...process.env, CARGO_TARGET_DIR: join(root, 'target/mutants/target') };
-  return spawnSync('cargo', ['test', '-q', '-p', 'coop-drivers'], { cwd: copy, env, encoding: 'utf8' });
+function test(crate, tests) {
+  const env = { ...process.env, CARGO_TARGET_DIR: join(root, 'target/mutants/target'), CARGO_INCREMENTAL: '1', INSTA_UPDATE: 'no' };
+  // A test that hangs has seen it too.
+  const filter = `package(${crate}) and test(/${tests}/)`;
+  return spawnSync('cargo', ['nextest', 'run', '-p', crate, '--no-fail-fast', '-E', filter], { cwd: copy, env, encoding: 'utf8' });
 }
 
-const whole = test();
-if (whole.status !== 0) {
+const all = [
+  ...DRIVERS.map(([name, file, from, to]) => [name, join('crates/coop-drivers', file), from, to, 'coop-drivers', '.']),
+  ...GUARDS,
+].filter(([name]) => name.includes(process.argv[2] ?? ''));
+for (const crate of new Set(all.map((mutant) => mutant[4]))) {
+  const tests = [...new Set(all.filter((mutant) => mutant[4] === crate).map((mutant) => mutant[5]))].join('|');
+  const whole = test(crate, tests);
+  if (whole.status === 0) continue;
   console.error(whole.stdout + whole.stderr);
-  throw new Error('the tests fail as they are');
+  throw new Error(`the tests of ${crate} fail as they are`);
 }
 let survived = 0;
-for (const [name, file, from, to] of MUTANTS.filter(([name]) => name.includes(process.argv[2] ?? ''))) {
-  const path = join(copy, DRIVERS, file);
+for (const [name, file, from, to, crate, tests] of all) {
+  const path = join(copy, file);
   const text = readFileSync(path, 'utf8');
   if (text.split(from).length !== 2) throw new Error(`${file} does not have ${JSON.stringify(from)} once`);
-  writeFileSync(path, text.replace(from, to));
-  const { status, stdout, stderr } = test();
+  writeFileSync(path, text.replace(from, () => to));
+  const { status, stderr } = test(crate, tests);
   writeFileSync(path, text);
-  if (/^error(\[|:)/m.test(stderr) && !stderr.includes('test failed')) throw new Error(`${name} does not compile:\n${stderr}`);
-  const seen = [...stdout.matchAll(/^ {4}(\w+(?:::\w+)+)$/gm)].map(([, test]) => test);
+  const seen = [...stderr.matchAll(/^ +(?:FAIL|TIMEOUT|SIGNAL|ABORT|LEAK-FAIL)[^\n]* ([\w:]+)$/gm)].map(([, test]) => test);
+  if (status !== 0 && seen.length === 0) throw new Error(`${name} does not compile:\n${stderr}`);
   console.log(`${status === 0 ? 'SURVIVED' : 'seen    '}  ${name}  ${[...new Set(seen)].join(' ')}`);
   survived += status === 0 ? 1 : 0;
 }
