@@ -138,7 +138,8 @@ fn coops_own_agent_is_always_here() {
     let home = tempfile::tempdir().expect("a folder");
     let output = doctor(home.path(), &["--json"], Some("sk-very-secret"));
     let findings: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let own = findings.as_array().into_iter().flatten().find(|finding| finding["agent"] == "api").expect("a finding");
+    let own =
+        findings["agents"].as_array().into_iter().flatten().find(|found| found["agent"] == "api").expect("a finding");
     assert_eq!((&own["version"], &own["is_tested"]), (&env!("CARGO_PKG_VERSION").into(), &true.into()), "{own}");
     assert_eq!((&own["login"], &own["problems"]), (&"$ANTHROPIC_API_KEY".into(), &Value::Array(Vec::new())), "{own}");
 }

@@ -92,7 +92,8 @@ fn an_agent_is_installed_found_and_installed_once() {
     let (code, told, err) = tool::run(&mut machine.command(&["doctor", "--json"]));
     assert_eq!(code, 0, "{err}");
     let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
-    let claude = told.as_array().expect("a list").iter().find(|found| found["agent"] == "claude").expect("there");
+    let claude =
+        told["agents"].as_array().expect("a list").iter().find(|found| found["agent"] == "claude").expect("there");
     assert_eq!((&claude["version"], &claude["is_tested"]), (&"2.1.197".into(), &true.into()), "{claude}");
     assert_eq!(
         fs::canonicalize(claude["program"].as_str().expect("a path")).expect("there"),

@@ -164,9 +164,11 @@ pub(crate) fn processes_with(word: &str) -> usize {
 
 #[test]
 fn without_bubblewrap_a_sandbox_is_refused_and_the_package_named() {
-    let home = tempfile::tempdir().expect("a folder");
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let work = home.path().join("work");
+    fs::create_dir(&work).expect("made");
     let mut command = coop(home.path());
-    command.args(["--sandbox", "--", "true"]).env("PATH", home.path()).stdin(Stdio::null());
+    command.args(["--sandbox", "--", "true"]).env("PATH", home.path()).stdin(Stdio::null()).current_dir(work);
     let (code, _, err) = tool::run(&mut command);
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("apt install bubblewrap"), "{err}");

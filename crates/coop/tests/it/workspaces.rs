@@ -55,13 +55,10 @@ impl Lab {
     pub(crate) fn repository(&self, name: &str) -> PathBuf {
         let path = self.home.path().join(name);
         fs::create_dir(&path).expect("made");
-        let home = self.home.path().to_str().expect("UTF-8");
-        let env = format!(
-            "{{ COOP_SIM_SCENARIO = \"plain\", HOME = {home:?}, XDG_RUNTIME_DIR = {home:?}, XDG_STATE_HOME = {home:?} }}"
-        );
         let agent = |name: &str| {
             format!(
-                "[agents.{name}]\ndriver = \"claude\"\nisolate = true\nkind = \"crew\"\nenv = {env}\ncommand = [{COOP:?}, \"sim\", \"claude\"]\n"
+                "[agents.{name}]\ndriver = \"claude\"\nisolate = true\nkind = \"crew\"\nenv = {{ COOP_SIM_SCENARIO = \"plain\" }}\n\
+                 command = [{COOP:?}, \"sim\", \"claude\"]\n"
             )
         };
         fs::write(path.join("coop.toml"), agent("fixer") + &agent("helper")).expect("written");

@@ -71,7 +71,7 @@ fn an_agent_whose_socket_is_deleted_is_out_of_reach_and_not_dead() {
     let mut lab = Lab::new(CREW);
     lab.ok(&["spawn", "fixer"]);
     let known = idle(&lab, 0);
-    let sidecar = pid(&lab.sidecar("fixer")["pid"]);
+    let sidecar = lab.sidecar("fixer");
     fs::remove_file(lab.state().join("agents/fixer/coop.sock")).expect("removed");
     lab.kill();
     lab.up();

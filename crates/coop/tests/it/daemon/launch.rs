@@ -78,7 +78,8 @@ impl Place {
     /// Returns how simulated agents are run there, as a `coop.toml` has it.
     pub(super) fn sim(&self, home: &Path) -> String {
         let (program, folders) = match self {
-            Self::Machine | Self::Engine(_) | Self::Cluster(_) => {
+            Self::Machine => (COOP, String::new()),
+            Self::Engine(_) | Self::Cluster(_) => {
                 let folders = ["HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"].map(|name| format!(", {name} = {home:?}"));
                 (COOP, folders.concat())
             }
@@ -125,16 +126,19 @@ impl Lab {
         }
     }
 
-    /// Returns what is written down of an agent's sidecar; of another one it is something else.
-    pub(crate) fn sidecar(&self, agent: &str) -> Value {
-        let kept = fs::read(self.state().join("agents").join(agent).join("sidecar.json")).expect("it is there");
-        serde_json::from_slice(&kept).expect("JSON")
+    /// Returns the process of an agent's sidecar, which runs.
+    pub(crate) fn sidecar(&self, agent: &str) -> Pid {
+        self.process(agent).expect("its sidecar runs")
     }
 
     /// Returns the process of an agent's sidecar: those of containers and pods are processes of this machine too.
     fn process(&self, agent: &str) -> Option<Pid> {
         let pid = match &self.place {
-            Place::Machine => self.sidecar(agent)["pid"].as_u64().map(|pid| u32::try_from(pid).expect("small")),
+            Place::Machine => {
+                let file = fs::read(self.state().join("agents").join(agent).join("sidecar.json")).expect("it is there");
+                let file: Value = serde_json::from_slice(&file).expect("JSON");
+                file["pid"].as_u64().map(|pid| u32::try_from(pid).expect("small"))
+            }
             Place::Engine(engine) => engine.process(agent),
             Place::Cluster(cluster) => cluster.process(agent),
             Place::Nodes(nodes) => nodes.process(agent),

@@ -124,9 +124,9 @@ fn a_form_with_two_questions_is_answered_on_the_command_line(launch: Launch) {
     insta::assert_snapshot!(lab.ok(&["asks"]), @r"
     AGENT  ASK    KIND      TOOL             ABOUT
     form   ask-1  question  AskUserQuestion  Which database should we use? … (+1 line)
-        Which database should we use?   1: PostgreSQL   2: SQLite   3: MySQL
-        Which language?   1: Rust   2: Go
-        coop respond form NUMBER --ask ask-1
+        Which database should we use?   1: PostgreSQL (Robust (Recommended))   2: SQLite (Simple file)   3: MySQL (Popular)
+        Which language?   1: Rust (Fast)   2: Go (Simple)
+        coop respond form --answer NUMBER --answer NUMBER --ask ask-1
     ");
     let half = said(&lab, &["respond", "form", "--answer", "2", "--ask", "ask-1"]);
     assert!(half.contains("2 question(s)") && half.contains("say --answer once for each"), "{half}");

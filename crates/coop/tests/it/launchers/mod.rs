@@ -141,7 +141,8 @@ async fn killed(first: &SidecarAdapter, later: &SidecarAdapter, home: &Path, kil
     assert_eq!(heard.gone().await, Input::Gone { code: None, signal: None });
     assert_eq!(first.get_state(&agent()).await, Err(AgentAdapterError::NotFound(agent())));
     let (sender, mut late) = channel();
-    let wanted = AgentReconnectConfig { agent: agent(), known: None, resumed: false, keeper: Keeper::Fleet };
+    let known = heard.past.iter().rev().find_map(|fact| fact.told.clone());
+    let wanted = AgentReconnectConfig { agent: agent(), known, resumed: false, keeper: Keeper::Fleet };
     assert_eq!(later.reconnect(wanted, sender).await, Err(AgentAdapterError::NotFound(agent())));
     assert_eq!(late.facts.recv().await.as_ref(), heard.past.last(), "the same under the same number");
     let (sender, mut heard) = channel();
@@ -266,7 +267,7 @@ fn an_agent_that_others_applied_is_followed_from_pod_to_pod() {
             changes.changed().await.expect("it goes on");
         }
         let (sender, mut heard) = channel();
-        let known = AgentReconnectConfig { agent: id.clone(), known: None, resumed: false, keeper: Keeper::Fleet };
+        let known = AgentReconnectConfig { agent: id.clone(), known: None, resumed: false, keeper: Keeper::Others };
         adapter.reconnect(known, sender).await.expect("it runs");
         heard.idle().await;
         adapter.send(&id, "[[text:from the fleet]]").await.expect("sent");
@@ -274,7 +275,8 @@ fn an_agent_that_others_applied_is_followed_from_pod_to_pod() {
         cluster.kill_sidecar("sim1");
         assert_eq!(heard.gone().await, Input::Gone { code: None, signal: None });
         let (sender, mut heard) = channel();
-        let again = AgentConfig { agent: id.clone(), resume: Some("any".to_owned()), ..config(home.path()) };
+        let resume = Some("any".to_owned());
+        let again = AgentConfig { agent: id.clone(), resume, keeper: Keeper::Others, ..config(home.path()) };
         adapter.spawn(again, sender).await.expect("its next pod runs");
         heard.idle().await;
         assert_eq!(adapter.get_state(&id).await, Ok(AgentState::Idle));
