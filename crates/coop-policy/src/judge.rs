@@ -197,7 +197,7 @@ fn git(rest: &[String]) -> Does {
 }
 
 /// Git and GNU's programs take the beginning of a long option for the whole.
-fn is_abbreviated(word: &str, option: &str) -> bool {
+pub(crate) fn is_abbreviated(word: &str, option: &str) -> bool {
     let name = word.split('=').next().unwrap_or(word);
     name.len() > 2 && option.starts_with(name) || word.starts_with(option)
 }

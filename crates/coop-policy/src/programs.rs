@@ -1,32 +1,46 @@
 //! Which programs run other commands, and which of these no word of theirs shows: for `sight`.
 
-use crate::judge::Does;
+use crate::judge::{Does, is_abbreviated};
 use crate::sed;
 use crate::shell::{is_assignment, is_shell, is_stream, runs_text};
 
 /// Programs that run the command that their words hold, and how many words stand before it.
 pub(crate) const RUNNERS: &[(&str, usize)] = &[
     ("builtin", 0),
+    ("bunx", 0),
     ("busybox", 0),
     ("caffeinate", 0),
     ("choom", 0),
     ("chroot", 1),
     ("chrt", 1),
     ("command", 0),
+    ("dbus-run-session", 0),
     ("doas", 0),
+    ("docker", 3),
     ("env", 0),
     ("exec", 0),
     ("fakeroot", 0),
     ("flock", 1),
     ("ionice", 0),
+    ("ip", 3),
+    ("kubectl", 2),
     ("linux32", 0),
     ("linux64", 0),
     ("ltrace", 0),
     ("nice", 0),
     ("nohup", 0),
+    ("npm", 1),
+    ("npx", 0),
     ("nsenter", 0),
     ("parallel", 0),
+    ("pdm", 1),
+    ("pipenv", 1),
+    ("pipx", 1),
     ("pkexec", 0),
+    ("pnpm", 1),
+    ("pnpx", 0),
+    ("podman", 3),
+    ("poetry", 1),
     ("prlimit", 0),
     ("runuser", 0),
     ("script", 0),
@@ -44,8 +58,12 @@ pub(crate) const RUNNERS: &[(&str, usize)] = &[
     ("timeout", 1),
     ("toybox", 0),
     ("unshare", 0),
+    ("uv", 1),
+    ("uvx", 0),
     ("watch", 0),
     ("xargs", 0),
+    ("xvfb-run", 0),
+    ("yarn", 1),
 ];
 
 /// Programs that may run what no word of theirs shows, whatever their words, and why.
@@ -53,6 +71,7 @@ const OPAQUE: &[(&str, &[&str])] = &[
     (
         "may start a shell",
         &[
+            "bwrap",
             "chroot",
             "fakeroot",
             "linux32",
@@ -128,7 +147,11 @@ fn why_opaque_with(name: &str, rest: &[String]) -> Option<&'static str> {
             let is_login = |word: &str| ["--s", "--l", "--i"].iter().any(|long| word.starts_with(long));
             (own(&|word| has_letter(word, "si") || is_login(word)), "may start a shell")
         }
+        "git" if git_runs(rest) => (true, HOLDS),
         "git" => (sets_git(rest), "takes a setting that may be a command"),
+        "bsdtar" | "gtar" | "tar" => (any(&tar_runs), HOLDS),
+        "rsync" => (any(&|word| has_letter(word, "e") || word.starts_with("--rs")), HOLDS),
+        "deno" => (any(&|word| matches!(word, "eval" | "repl") || is_stream(word)), HOLDS),
         "cargo" => (any(&|word| word.starts_with("--config")), "takes a setting that may be a command"),
         "bmake" | "gmake" | "make" => {
             let is_program = |word: &str| is_assignment(word) || word.starts_with("--ev") || word.starts_with("-E");
@@ -195,14 +218,53 @@ fn has_letter(word: &str, letters: &str) -> bool {
     word.starts_with('-') && !word.starts_with("--") && word.contains(|c| letters.contains(c))
 }
 
-/// Tells whether git is given settings, or sets an alias: an alias is a command, and many others name programs.
+/// Options of git whose value is a command, and those that run one which a setting names.
+const GIT_RUNS: [&str; 6] =
+    ["--exec", "--extcmd", "--ext-diff", "--open-files-in-pager", "--receive-pack", "--upload-pack"];
+/// Settings of git that neither are commands nor name files with settings; each with its own section, or whole.
+const GIT_PLAIN_SETTINGS: [&str; 11] = [
+    "advice.",
+    "branch.",
+    "color.",
+    "core.autocrlf",
+    "core.filemode",
+    "core.quotepath",
+    "fetch.",
+    "init.defaultbranch",
+    "pull.",
+    "push.",
+    "user.",
+];
+
+/// Tells whether git runs a command that its words hold: with every commit of a rebase, in every submodule, and the like.
+fn git_runs(rest: &[String]) -> bool {
+    let verb = |name: &str| rest.iter().any(|word| word == name);
+    let is_run = |word: &String| GIT_RUNS.iter().any(|option| is_abbreviated(word, option)) || word.contains("ext::");
+    rest.iter().any(is_run)
+        || verb("submodule") && verb("foreach")
+        || verb("bisect") && verb("run")
+        || verb("filter-branch")
+        || (verb("rebase") || verb("difftool")) && rest.iter().any(|word| has_letter(word, "x"))
+        || verb("grep") && rest.iter().any(|word| has_letter(word, "O"))
+}
+
+/// Tells whether git is given a setting that may be a command, or may name a file with some.
 fn sets_git(rest: &[String]) -> bool {
     let is_setting = |word: &String| ["-c", "--config-env", "--exec-path"].iter().any(|flag| word.starts_with(flag));
-    let is_alias = |word: &String| {
-        let word = word.to_ascii_lowercase();
-        word.starts_with("alias.") || word.starts_with("include")
-    };
-    starts(rest, 1).own.iter().any(is_setting) || rest.iter().any(|word| word == "config") && rest.iter().any(is_alias)
+    let is_plain = |word: &str| GIT_PLAIN_SETTINGS.iter().any(|plain| word.to_ascii_lowercase().starts_with(plain));
+    let config = rest.iter().position(|word| word == "config").map(|at| &rest[at + 1..]);
+    let sets = config.is_some_and(|words| {
+        let names: Vec<_> = words.iter().filter(|word| !word.starts_with('-') && *word != "set").collect();
+        let edits = words.iter().any(|word| matches!(word.as_str(), "-e" | "--edit" | "edit"));
+        edits || names.len() > 1 && !is_plain(names[0])
+    });
+    starts(rest, 1).own.iter().any(is_setting) || sets
+}
+
+/// Tells whether a word has tar run a program.
+fn tar_runs(word: &str) -> bool {
+    let long = ["--to-c", "--checkpoint-a", "--use", "--rsh", "--rmt", "--info-s", "--new-v"];
+    has_letter(word, "IF") || long.iter().any(|option| word.starts_with(option))
 }
 
 /// Tells whether a shell runs what it reads.
