@@ -206,9 +206,9 @@ pub(crate) fn tcp_client(client: SocketAddr, server: SocketAddr) -> TcpClient {
 
 /// Returns the inode and the user of the client's socket; the inode is 0 if no process has it open any more.
 fn row_of(client: SocketAddr, server: SocketAddr) -> Option<(u64, u32)> {
-    // Some containers allow no netlink.
-    if let Ok(found) = find_tcp(client, server) {
-        return found.map(|socket| (socket.inode.into(), socket.uid));
+    // Some containers allow no netlink, and it finds no socket that is bound to an interface, as link-local ones are.
+    if let Ok(Some(socket)) = find_tcp(client, server) {
+        return Some((socket.inode.into(), socket.uid));
     }
     ["/proc/net/tcp", "/proc/net/tcp6"].into_iter().find_map(|table| {
         let table = fs::read_to_string(table).ok()?;

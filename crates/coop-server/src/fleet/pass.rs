@@ -36,6 +36,10 @@ pub(super) async fn on<F: Fleet>(
 }
 
 async fn pass<F: Fleet>(hub: &Arc<Hub<F>>, id: AgentId, rest: &str, mut request: Request) -> Result<Response, Error> {
+    if request.uri().path().contains('%') {
+        // The guard has judged the path as it was written, and no route of a sidecar needs an escape.
+        return Err(Error::bad_request("the path of a request to an agent has no % in it; write it without"));
+    }
     let way = hub.fleet.way(&id).await?;
     let by = by(request.headers());
     let ours = hyper::upgrade::on(&mut request);
