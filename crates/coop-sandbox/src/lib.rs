@@ -4,6 +4,7 @@
 //! It sees the rest of the file system read-only, without [`Reach::hidden`], `/tmp`, `/var/tmp` and `/run`. It sees no process
 //! but its own, and all of them end with the process that started the sandbox.
 
+mod aliases;
 mod bubblewrap;
 mod error;
 mod git;

@@ -3,6 +3,7 @@ use std::path::{Component, Path, PathBuf};
 
 use coop_term::Access;
 
+use crate::aliases::other_names;
 use crate::bubblewrap::find_bubblewrap;
 use crate::mount::{Kind, Mount, below_written, is_written};
 use crate::mounted::enter_words;
@@ -140,8 +141,10 @@ impl Reach {
         let temporary = temporary.filter(|path| {
             !SHARED.iter().any(|shared| path.starts_with(shared)) && !write.iter().any(|write| path.starts_with(write))
         });
-        let hidden: Vec<PathBuf> =
+        let mut hidden: Vec<PathBuf> =
             hidden.into_iter().chain(temporary.filter(|path| !path.starts_with(folder))).collect();
+        let shared_paths: Vec<PathBuf> = shared.clone().map(Path::to_owned).chain(hidden.iter().cloned()).collect();
+        hidden.extend(other_names(&shared_paths)?);
         let mut read: Vec<PathBuf> = self.read.iter().filter_map(|path| path.canonicalize().ok()).collect();
         read.extend(NEEDED_OF_RUN.iter().map(PathBuf::from).filter(|path| path.exists()));
         // Often a link into /run.
@@ -183,7 +186,11 @@ impl Reach {
         let Some(home) = std::env::home_dir().and_then(|home| home.canonicalize().ok()) else { return Ok(()) };
         let written = self.write.iter().filter_map(|path| path.canonicalize().ok());
         for path in written.chain([folder.to_owned()]) {
-            let mut obeyed = OBEYED.iter().map(|name| home.join(name));
+            // People keep such files elsewhere, with a link in their place.
+            let mut obeyed = OBEYED.iter().map(|name| home.join(name)).flat_map(|found| {
+                let real = found.canonicalize().ok().filter(|real| *real != found);
+                [Some(found), real].into_iter().flatten()
+            });
             if let Some(found) = obeyed.find(|found| found.starts_with(&path) || path.starts_with(found)) {
                 return Err(SandboxError::Obeyed { path, found });
             }

@@ -347,3 +347,29 @@ fn a_folder_with_what_programs_outside_obey_is_refused() {
     assert_eq!(start(".config/app", &[]).0, 0);
     assert_eq!(start("work", &["--sandbox-write", "../.local/state/app"]).0, 0);
 }
+
+/// A home can be mounted at a second place, as on WSL or by a file system's pool.
+#[test]
+fn what_is_hidden_is_hidden_under_every_name() {
+    if !is_possible() {
+        return;
+    }
+    if !rustix::process::geteuid().is_root() {
+        coop_testkit::skip("only root can mount a folder at a second place and still own bubblewrap there");
+        return;
+    }
+    let all = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let (work, home, second) = (all.path().join("work"), all.path().join("home"), all.path().join("second"));
+    for folder in [&work, &home.join(".ssh"), &second] {
+        fs::create_dir_all(folder).expect("made");
+    }
+    fs::write(home.join(".ssh/id"), "a secret").expect("written");
+    fs::write(home.join("plain"), "plain").expect("written");
+    let mut command = coop(&home);
+    let script = "cat \"$1/plain\" \"$1/.ssh/id\"";
+    command.args(["--sandbox", "--log-level", "off", "--", "sh", "-c", script, "sh"]).arg(&second);
+    let places = [&home, &second].map(|path| path.to_str().expect("UTF-8"));
+    let mut inside = tool::unshared(&command, &["--mount"], "mount --bind \"$1\" \"$2\" && shift 2", &places);
+    let (code, out, err) = tool::run(inside.current_dir(&work));
+    assert!(code == 1 && out.contains("plain") && !out.contains("secret"), "{code} {out}{err}");
+}
