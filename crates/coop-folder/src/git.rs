@@ -235,7 +235,8 @@ impl Git {
 
 /// Returns git, with neither coop's variables nor those that lead it elsewhere.
 fn program() -> Command {
-    let mut command = Command::new(git_program().unwrap_or_else(|| "git".into()));
+    // A bare name would be looked up in relative folders of `PATH` too, where an agent may write.
+    let mut command = Command::new(git_program().unwrap_or_else(|| "/usr/bin/git".into()));
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("COOP_") || ELSEWHERE.contains(&text.as_ref()) {

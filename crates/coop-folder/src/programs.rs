@@ -24,7 +24,11 @@ pub fn find_programs(name: &str) -> Vec<PathBuf> {
 
 /// Tells whether only root can write to a file or folder, and to every folder above it. The path has no links in it.
 pub fn only_root_writes(path: &Path) -> bool {
-    let is_roots =
-        |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.uid() == 0 && found.mode() & 0o022 == 0);
+    // In a sticky folder, such as /nix/store, others can add files, and not replace those of root.
+    let is_sticky = |mode: u32| mode & 0o1000 != 0 && mode & 0o170_000 == 0o040_000;
+    let is_roots = |path: &Path| {
+        fs::symlink_metadata(path)
+            .is_ok_and(|found| found.uid() == 0 && (found.mode() & 0o022 == 0 || is_sticky(found.mode())))
+    };
     path.ancestors().all(is_roots)
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use coop_folder::beneath;
 use coop_term::{Access, Sandbox};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use tokio::net::UnixStream;
 
 /// The files that an agent sees.
@@ -76,7 +76,8 @@ impl AgentFiles {
 /// Opens without waiting for the other end of a pipe, and takes no terminal for ours.
 fn open_unhindered(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    Ok(openat(CWD, path, flags, Mode::empty())?)
+    // A link of `/proc` leads into other mount namespaces, where paths have other meanings.
+    Ok(openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)?)
 }
 
 fn descriptor_path(file: &impl AsRawFd) -> PathBuf {
