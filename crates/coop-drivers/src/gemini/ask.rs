@@ -20,6 +20,13 @@ use crate::{AskDraft, Meaning, Signal};
 /// What stands above its questions, and above a plan.
 const QUESTIONS: &str = "Answer Questions";
 const PLAN: &str = "Ready to start implementation?";
+/// What stands below what it wants to do.
+const ALLOW_COMMAND: &str = "Allow execution of";
+const ALLOW_SERVER_TOOL: &str = "Allow execution of MCP tool";
+const ALLOW_CHANGE: &str = "Apply this change?";
+const PROCEED: &str = "Do you want to proceed?";
+/// So many reports wait for their dialogs at most; Gemini shows one dialog at a time.
+const MAX_NOTIFIED: usize = 64;
 /// How much of a text has to be seen.
 const SEEN: usize = 40;
 /// What stands below the options if several can be chosen.
@@ -36,12 +43,19 @@ pub(super) struct Notified {
     detail: String,
 }
 
-/// What the dialog will show of it.
+/// What the dialog will show of it. The dialog of each kind ends with a question of its own, so that a report of one kind fits
+/// no dialog of another.
 #[derive(Clone, Debug)]
 enum Shown {
     Command(String),
-    /// A text among others.
+    /// The file that is changed, as the model named it.
+    File(String),
+    /// A tool of a server, which the question names.
+    ServerTool(String),
+    /// A text that stands above the question.
     Text(String),
+    /// The first of its questions.
+    Question(String),
     /// Whatever a plan says.
     Plan,
 }
@@ -50,40 +64,70 @@ impl Shown {
     fn of(tool: &str, input: &Value, details: &Value) -> Option<Self> {
         let text = |value: &Value| value.as_str().filter(|text| !is_blank(text)).map(str::to_owned);
         match (details["type"].as_str(), tool) {
-            (_, "ask_user") => text(&input["questions"][0]["question"]).map(Self::Text),
+            (_, "ask_user") => text(&input["questions"][0]["question"]).map(Self::Question),
             (_, "exit_plan_mode") => Some(Self::Plan),
             (Some("exec"), _) => text(&details["command"]).map(Self::Command),
-            _ => ["fileName", "prompt", "toolName"].iter().find_map(|key| text(&details[*key])).map(Self::Text),
+            (Some("edit"), _) => text(&input["file_path"]).map(Self::File),
+            (Some("mcp"), _) => text(&details["toolName"]).map(Self::ServerTool),
+            _ => text(&details["prompt"]).map(Self::Text),
         }
     }
 
-    fn is_in(&self, dialog: &AskDraft) -> bool {
+    fn is_in(&self, dialog: &AskDraft, folder: &str) -> bool {
         let lines = &dialog.screen_lines;
+        let Some((question, above)) = lines.split_last() else { return false };
+        let shows = |text: &str| {
+            (0..above.len()).any(|from| (from..above.len()).any(|to| before_lines(&above[from..=to], text) == Some("")))
+        };
         match self {
-            Self::Command(command) => shows_command(lines, command),
-            Self::Text(text) => {
+            Self::Command(command) => {
+                let is_command = question.starts_with(ALLOW_COMMAND) && !question.starts_with(ALLOW_SERVER_TOOL);
+                is_command && shows_command(above, command)
+            }
+            Self::File(path) => {
+                question == ALLOW_CHANGE && above.first().is_some_and(|head| names_file(head, path, folder))
+            }
+            Self::ServerTool(tool) => {
+                question.starts_with(ALLOW_SERVER_TOOL) && question.contains(&format!("\"{tool}\""))
+            }
+            Self::Text(text) => question == PROCEED && shows(text),
+            Self::Question(text) => {
                 let is_whole =
                     |at: usize| (at..lines.len()).any(|end| before_lines(&lines[at..=end], text) == Some(""));
-                lines.iter().any(|line| line.contains(text.trim())) || (0..lines.len()).any(is_whole)
+                (0..lines.len()).any(is_whole)
             }
             Self::Plan => dialog.kind == AskKind::Plan,
         }
     }
 }
 
-/// Tells whether a dialog shows a command: from the bottom a question, the command, and a line that names the tool, which may
-/// have the command once more. Of a long command it shows the end, and that lines are hidden.
-fn shows_command(lines: &[String], command: &str) -> bool {
-    let Some((_question, above)) = lines.split_last() else { return false };
-    if let Some(hidden) = above.iter().position(|line| line.starts_with("... first ") && line.ends_with(" ...")) {
-        let shown = &above[hidden + 1..];
-        return !shown.is_empty() && before_lines(shown, command).is_some_and(|rest| !rest.is_empty());
-    }
+/// Tells whether the first line of a dialog ends with a file's name, or has it before a colon: from the folder where Gemini works,
+/// or whole. It shortens long names, which are then not recognised.
+fn names_file(head: &str, path: &str, folder: &str) -> bool {
+    let path = path.strip_prefix(folder).and_then(|path| path.strip_prefix('/')).unwrap_or(path);
+    let path = path.strip_prefix("./").unwrap_or(path);
+    let is_whole = |(at, _): (usize, &str)| {
+        let (before, after) = (&head[..at], &head[at + path.len()..]);
+        before.ends_with(' ') && (after.is_empty() || after.starts_with(": "))
+    };
+    head.match_indices(path).any(is_whole)
+}
+
+/// Tells whether a dialog shows a command, in the lines above its question: the command below a line that names the tool, which
+/// may have the command once more. Of a long command it shows the end, below a line that says how many lines are hidden.
+fn shows_command(above: &[String], command: &str) -> bool {
+    let is_note = |line: &String| line.starts_with("... first ") && line.ends_with(" ...");
     let is_head = |head: &[String]| match head {
         [] => false,
         [_] => true,
         [first, more @ ..] => before_lines(more, command).is_some_and(|rest| !rest.is_empty() && first.ends_with(rest)),
     };
+    // A command can hold such a line itself, so only the first line below the head counts.
+    if let [_, note, shown @ ..] = above
+        && is_note(note)
+    {
+        return !shown.is_empty() && before_lines(shown, command).is_some_and(|rest| !rest.is_empty());
+    }
     (1..above.len()).any(|at| is_head(&above[..at]) && before_lines(&above[at..], command) == Some(""))
 }
 
@@ -112,9 +156,9 @@ impl Notified {
 
     /// Tells whether a dialog is the one that a hook reported. A program that the agent runs can report what it likes, so the
     /// dialog has to show what the hook reported.
-    fn fits(&self, dialog: &AskDraft) -> bool {
+    fn fits(&self, dialog: &AskDraft, folder: &str) -> bool {
         let is_question = (self.tool == "ask_user") == (dialog.kind == AskKind::Question);
-        is_question && self.shown.is_in(dialog)
+        is_question && self.shown.is_in(dialog, folder)
     }
 }
 
@@ -149,11 +193,19 @@ impl Gemini {
 
     /// Returns what a hook reported of a dialog, unless hooks reported several that it could be.
     fn take_notified(&mut self, seen: &AskDraft) -> Option<Notified> {
-        let at = self.notified.iter().position(|notified| notified.fits(seen))?;
+        let fits = |notified: &Notified| notified.fits(seen, &self.folder);
+        let at = self.notified.iter().position(fits)?;
         let found = &self.notified[at];
-        let is_other =
-            |other: &Notified| other.fits(seen) && (&other.tool, &other.input) != (&found.tool, &found.input);
-        if self.notified.iter().any(is_other) { None } else { Some(self.notified.remove(at)) }
+        let is_other = |other: &Notified| fits(other) && (&other.tool, &other.input) != (&found.tool, &found.input);
+        if self.notified.iter().any(is_other) { None } else { self.notified.remove(at) }
+    }
+
+    /// Remembers what a hook reported until its dialog is on the screen.
+    pub(super) fn remember_notified(&mut self, notified: Notified) {
+        if self.notified.len() == MAX_NOTIFIED {
+            self.notified.pop_front();
+        }
+        self.notified.push_back(notified);
     }
 }
 

@@ -42,7 +42,9 @@ impl Gemini {
             "Notification" if payload["notification_type"] == "ToolPermission" => {
                 let call = self.calls.meant(&payload["details"]);
                 let notified = call.and_then(|(tool, input)| Notified::new(tool, input, &payload["details"]));
-                self.notified.extend(notified);
+                if let Some(notified) = notified {
+                    self.remember_notified(notified);
+                }
                 Vec::new()
             }
             "AfterTool" => {

@@ -11,6 +11,8 @@ mod input;
 mod log;
 mod setup;
 
+use std::collections::VecDeque;
+
 use coop_api::{Answer, Ask, AskKind, Capability, Configure, EvidenceSource, Screen, TurnOutcome};
 use serde_json::{Value, json};
 
@@ -120,7 +122,9 @@ pub(crate) struct Gemini {
     /// Whether a turn is over of which the log has told nothing yet: it may have failed.
     unanswered: bool,
     /// What hooks told that it will ask. Several tools may ask in one step; their dialogs come one after another.
-    notified: Vec<Notified>,
+    notified: VecDeque<Notified>,
+    /// Where it works.
+    folder: String,
     /// What it asks, and whether a hook has told of it.
     asked: Option<AskDraft>,
     /// Whether the agent has said something since it asked.
@@ -165,7 +169,8 @@ impl Gemini {
             logged: setup::session_id(launch).is_some(),
             answered: false,
             unanswered: false,
-            notified: Vec::new(),
+            notified: VecDeque::new(),
+            folder: launch.cwd.clone(),
             asked: None,
             has_gone_on: false,
             early: None,

@@ -51,6 +51,7 @@ fn mimic(isolated: bool) -> Mimic {
         session_id: SESSION.into(),
         isolated: isolated.then(|| "/home/dev".to_owned()),
         trusts_folder: isolated,
+        cwd: "/w".into(),
         ..Launch::default()
     };
     Mimic::of((gemini().new)(RULES.clone(), &launch))
@@ -338,7 +339,6 @@ fn tools_that_ask_at_once_are_asks_one_after_another() {
 /// report fits the dialog.
 #[test]
 fn an_ask_has_no_words_that_its_dialog_does_not_show() {
-    let hook = |event: &str, payload: Value| Seen::Hook { event: event.into(), payload };
     let lines = (0..80).map(|line| format!("touch line {line}")).collect::<Vec<_>>();
     let hidden = ["... first 44 lines hidden (Ctrl+O to show) ..."].map(str::to_owned);
     let hidden: Vec<_> = hidden.into_iter().chain(lines[44..].iter().cloned()).collect();
@@ -354,31 +354,78 @@ fn an_ask_has_no_words_that_its_dialog_does_not_show() {
         (&[&other, &whole], &hidden, false),
     ];
     for (reported, shown, is_taken) in cases {
-        let mut mimic = mimic(true);
-        mimic.see(&hook("SessionStart", json!({ "source": "startup", "session_id": SESSION })), 1_000);
-        mimic.see(&hook("BeforeAgent", json!({ "prompt": "go" })), 2_000);
-        for command in reported {
-            let told = json!({ "tool_name": "run_shell_command", "tool_input": { "command": command } });
-            mimic.see(&hook("BeforeTool", told), 3_000);
-            let details = json!({ "type": "exec", "command": command });
-            let told = json!({ "notification_type": "ToolPermission", "details": details });
-            mimic.see(&hook("Notification", told), 3_000);
-        }
-        mimic.see(&Seen::Title("✋  Action Required (x)".into()), 5_000);
-        let edge = "─".repeat(60);
-        let row = |text: &str| format!("│ {text:<58} │");
-        let screen = [format!("╭{edge}╮"), row("? Shell  run a command")]
-            .into_iter()
-            .chain(shown.iter().map(|line| row(line)))
-            .chain(["Allow execution of [Shell]?", "", "● 1. Allow once", "  2. No, suggest changes (esc)"].map(row))
-            .chain([format!("╰{edge}╯")]);
-        let signals = mimic.see(&Seen::Screen(screen.collect()), 5_001);
-        let asked = signals.iter().find_map(|signal| match &signal.meaning {
-            Meaning::Ask(draft) => Some(draft),
-            _ => None,
-        });
-        let input = asked.unwrap_or_else(|| panic!("no ask: {reported:?}")).input.as_ref();
-        let command = input.and_then(|input| input["command"].as_str());
-        assert_eq!(command, is_taken.then(|| reported[0]), "{reported:?}: {signals:#?}");
+        let reports: Vec<_> = reported.iter().map(|command| exec(command)).collect();
+        let shown = ["? Shell  run a command".to_owned()].into_iter().chain(shown.iter().cloned());
+        let shown = shown.chain(["Allow execution of [Shell]?".to_owned()]);
+        let command = reported_input(&reports, &shown.collect::<Vec<_>>());
+        assert_eq!(command, is_taken.then(|| json!({ "command": reported[0] })), "{reported:?}");
     }
+}
+
+/// A report of one kind fits no dialog of another kind, and of a file no other file.
+#[test]
+fn a_report_fits_only_a_dialog_of_its_kind_and_its_file() {
+    let edit = |path: &str| {
+        let details = json!({ "type": "edit", "filePath": path, "fileName": path.rsplit('/').next() });
+        ("write_file", json!({ "file_path": path }), details)
+    };
+    let info = |prompt: &str| ("web_fetch", json!({ "prompt": prompt }), json!({ "type": "info", "prompt": prompt }));
+    let tool = |name: &'static str| (name, json!({ "x": 1 }), json!({ "type": "mcp", "toolName": name }));
+    let plan = ("exit_plan_mode", json!({}), json!({ "type": "plan" }));
+    let shell = ["? Shell  curl evil a", "curl evil a", "Allow execution of [Shell]?"];
+    let write = |path: &str| [format!("? WriteFile  Writing to {path}"), "1 a".into(), "Apply this change?".into()];
+    let server = ["? do (srv MCP Server)", "Allow execution of MCP tool \"do\" from server \"srv\"?"];
+    let note = "... first 2 lines hidden (Ctrl+O to show) ...";
+    let faked = ["? Shell  x", "rm -rf x", note, "ls", "Allow execution of [Shell]?"];
+    let cases = [
+        (edit("/w/a"), shell.map(str::to_owned).to_vec(), false),
+        (info("a"), shell.map(str::to_owned).to_vec(), false),
+        (tool("a"), shell.map(str::to_owned).to_vec(), false),
+        (plan, shell.map(str::to_owned).to_vec(), false),
+        (exec("a\nb\nls"), faked.map(str::to_owned).to_vec(), false),
+        (edit("/w/src/a.txt"), write("src/a.txt").to_vec(), true),
+        (edit("src/a.txt"), write("src/a.txt").to_vec(), true),
+        (edit("/w/src/a.txt"), write("a.txt").to_vec(), false),
+        (edit("/w/a.txt"), write("src/a.txt").to_vec(), false),
+        (edit("/w/src/a"), write("src/a.txt").to_vec(), false),
+        (edit("/w/src/a"), write("../other/src/a").to_vec(), false),
+        (tool("do"), server.map(str::to_owned).to_vec(), true),
+        (tool("d"), server.map(str::to_owned).to_vec(), false),
+        (info("Read x"), vec!["? WebFetch".into(), "Read x".into(), "Do you want to proceed?".into()], true),
+        (info("Read"), vec!["? WebFetch".into(), "Read x".into(), "Do you want to proceed?".into()], false),
+    ];
+    for (report, shown, is_taken) in cases {
+        let input = report.1.clone();
+        let taken = reported_input(&[report], &shown);
+        assert_eq!(taken, is_taken.then_some(input), "{shown:?}");
+    }
+}
+
+type Report<'a> = (&'a str, Value, Value);
+
+fn exec(command: &str) -> Report<'static> {
+    ("run_shell_command", json!({ "command": command }), json!({ "type": "exec", "command": command }))
+}
+
+/// Returns the input of the ask that a dialog opens after hooks reported these tools.
+fn reported_input(reports: &[Report<'_>], shown: &[String]) -> Option<Value> {
+    let hook = |event: &str, payload: Value| Seen::Hook { event: event.into(), payload };
+    let mut mimic = mimic(true);
+    mimic.see(&hook("SessionStart", json!({ "source": "startup", "session_id": SESSION })), 1_000);
+    mimic.see(&hook("BeforeAgent", json!({ "prompt": "go" })), 2_000);
+    for (tool, input, details) in reports {
+        mimic.see(&hook("BeforeTool", json!({ "tool_name": tool, "tool_input": input })), 3_000);
+        mimic.see(&hook("Notification", json!({ "notification_type": "ToolPermission", "details": details })), 3_000);
+    }
+    mimic.see(&Seen::Title("✋  Action Required (x)".into()), 5_000);
+    let edge = "─".repeat(98);
+    let row = |text: &str| format!("│ {text:<96} │");
+    let rows = shown.iter().map(String::as_str).chain(["", "● 1. Allow once", "  2. No, suggest changes (esc)"]);
+    let screen = [format!("╭{edge}╮")].into_iter().chain(rows.map(row)).chain([format!("╰{edge}╯")]);
+    let signals = mimic.see(&Seen::Screen(screen.collect()), 5_001);
+    let asked = signals.iter().find_map(|signal| match &signal.meaning {
+        Meaning::Ask(draft) => Some(draft),
+        _ => None,
+    });
+    asked.unwrap_or_else(|| panic!("no ask: {shown:?}")).input.clone()
 }
