@@ -113,14 +113,22 @@ pub fn comparable(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace() && !is_hidden(*c) && *c != '\\').collect()
 }
 
+/// Tells whether an agent would run a message as a shell command: characters that cannot be seen may be dropped before it looks.
+pub(crate) fn begins_shell_command(text: &str) -> bool {
+    without_lead(text).starts_with('!')
+}
+
+fn without_lead(text: &str) -> &str {
+    text.trim_start_matches(|c: char| c.is_whitespace() || c.is_control() || is_hidden(c))
+}
+
 /// Refuses a message that an agent would run as a command although blanks stand before it: agents trim what is typed.
 pub(crate) fn check_is_no_hidden_command(text: &str) -> Result<(), Refusal> {
-    let trimmed = text.trim_start_matches(|c: char| c.is_whitespace() || is_hidden(c));
-    let name = trimmed.strip_prefix('/').and_then(|rest| rest.split(char::is_whitespace).next());
+    let name = without_lead(text).strip_prefix('/').and_then(|rest| rest.split(char::is_whitespace).next());
     match name.filter(|name| !name.is_empty() && !name.contains('/')) {
         Some(name) if !text.starts_with('/') => Err(Refusal::BadRequest(format!(
-            "the agent would run /{name} as a command, whatever blanks stand before it; put a word before it to send it as a \
-             message, or nothing to run it"
+            "the agent runs a message that begins with blanks and /{name} as a command; begin it with a word to send it as \
+             text, or remove the blanks to run /{name}"
         ))),
         _ => Ok(()),
     }

@@ -10,7 +10,8 @@ use coop_api::{Line, Screen};
 
 use crate::driver::{Expected, OnScreen, Refusal, Retry, Step};
 use crate::keys::{
-    self, ENTER, SHOWN_WITHIN, check_is_no_hidden_command, comparable, is_blank, paste, plain, shown, without_blanks,
+    self, ENTER, SHOWN_WITHIN, begins_shell_command, check_is_no_hidden_command, comparable, is_blank, paste, plain,
+    shown, without_blanks,
 };
 use crate::rules::is_rule;
 
@@ -140,7 +141,7 @@ fn is_command(text: &str) -> bool {
 /// Returns a message as it is pasted.
 fn message(text: &str) -> String {
     let text = plain(text);
-    let before = if text.starts_with('!') { " " } else { "" };
+    let before = if begins_shell_command(&text) { " " } else { "" };
     let ends_in_name = text.rsplit(char::is_whitespace).next().is_some_and(|word| word.contains('@'));
     let after = if ends_in_name { " " } else { "" };
     format!("{before}{text}{after}")

@@ -6,7 +6,8 @@ use coop_api::Screen;
 
 use crate::driver::{Expected, OnScreen, Refusal, Retry, Step};
 use crate::keys::{
-    ENTER, SHOWN_WITHIN, check_is_no_hidden_command, comparable, is_blank, occupied, paste, plain, shown,
+    ENTER, SHOWN_WITHIN, begins_shell_command, check_is_no_hidden_command, comparable, is_blank, occupied, paste,
+    plain, shown,
 };
 use crate::rules::rows;
 
@@ -53,7 +54,7 @@ pub(super) fn deliver(text: &str, screen: &Screen, last_prompt: &str) -> Result<
     let blocks = (text.len() / BLOCK) as u32;
     let more = PER_BLOCK * blocks;
     // A leading mark would run it as a shell command.
-    let message = if plain(text).starts_with('!') { format!(" {text}") } else { text.to_owned() };
+    let message = if begins_shell_command(text) { format!(" {text}") } else { text.to_owned() };
     let retry = Retry { after: LEFT_WITHIN + more, keys: ENTER, only_if: OnScreen::InputHolds(plain(text)) };
     let is_there = Expected::Screen(OnScreen::InputFilled);
     steps.extend([
