@@ -69,7 +69,7 @@ impl Codex {
         if self.way != Way::Server {
             return Vec::new();
         }
-        self.turn_over();
+        self.forget_turn();
         vec![Signal::new(EvidenceSource::Process, "Codex's server cannot be reached any more", Meaning::Lost)]
     }
 
@@ -222,7 +222,7 @@ impl Codex {
             self.left.extend(self.thread.replace(id.to_owned()).filter(|_| self.busy));
             self.left.remove(id);
             (self.joined, self.joining) = (false, false);
-            self.turn_over();
+            self.forget_turn();
             let transcript = thread["path"].as_str().map(str::to_owned);
             meanings.push(Meaning::Session { id: id.to_owned(), transcript });
             self.counted_usage = (is_first || !has_turn).then(Usage::default);
@@ -336,10 +336,17 @@ impl Codex {
         turn.as_str().is_some_and(|turn| self.over.contains(turn))
     }
 
+    /// Ends the turn: what is told of it later is late.
     pub(super) fn turn_over(&mut self) {
         if let Some(turn) = self.turn.take() {
             self.over.insert(&turn);
         }
+        self.forget_turn();
+    }
+
+    /// Leaves a turn that may go on where coop does not hear of it. It is the same turn if coop comes back to it.
+    fn forget_turn(&mut self) {
+        self.turn = None;
         (self.busy, self.rests, self.announced) = (false, false, false);
         self.last_before_join = None;
         self.untold_usage = None;
