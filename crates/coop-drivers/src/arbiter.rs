@@ -20,6 +20,8 @@ pub struct Arbiter {
     asks: Vec<(AskId, AskKind)>,
     /// The best source heard of since the agent was started.
     best: EvidenceSource,
+    /// The source that knows which tool runs. After an answer that is the best one, however the answer was given.
+    tool_source: EvidenceSource,
     grace: Duration,
     /// Since when nothing says that it works, and what showed it.
     quiet: Option<(Instant, Evidence)>,
@@ -67,6 +69,7 @@ impl Arbiter {
             evidence: Evidence { source: EvidenceSource::Process, detail: "the process was started".into() },
             asks: Vec::new(),
             best: EvidenceSource::None,
+            tool_source: EvidenceSource::None,
             grace,
             quiet: None,
         }
@@ -140,9 +143,10 @@ impl Arbiter {
         }
         // A weaker source that only says "working" does not know of the tool that runs.
         let is_tool_known = matches!(&self.state, AgentState::Working { tool: Some(_) });
-        if tool.is_none() && is_tool_known && evidence.source > self.evidence.source {
+        if tool.is_none() && is_tool_known && evidence.source > self.tool_source {
             return Verdict::Agrees;
         }
+        self.tool_source = evidence.source;
         self.enter(AgentState::Working { tool }, evidence)
     }
 
@@ -185,7 +189,10 @@ impl Arbiter {
         match self.asks.first().cloned() {
             Some((ask, kind)) => self.enter(AgentState::Waiting { ask, kind }, evidence),
             None if !matches!(self.state, AgentState::Waiting { .. }) => Verdict::Agrees,
-            None => self.enter(AgentState::Working { tool: allowed }, evidence),
+            None => {
+                self.tool_source = self.best;
+                self.enter(AgentState::Working { tool: allowed }, evidence)
+            }
         }
     }
 
