@@ -24,7 +24,7 @@ pub mod store;
 pub mod workspace;
 
 pub use self::fact::{Fact, translate};
-pub use self::sidecar::Identity as ProcessIdentity;
+pub use self::sidecar::{ClientError, Identity as ProcessIdentity};
 #[cfg(feature = "containers")]
 pub use self::sidecar::{ContainerLauncher, Containers};
 pub use self::sidecar::{LocalLauncher, launcher};

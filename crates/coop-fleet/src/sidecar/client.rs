@@ -27,13 +27,13 @@ const DONE: Duration = Duration::from_secs(300);
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     socket: PathBuf,
-    /// The process that has to listen there, if it is not ours: an agent can put another socket in its place.
+    /// The process that must own the socket: an agent can put another socket in its place. `None` skips the check.
     listener: Option<Identity>,
 }
 
 /// Why there is no answer, or not the one that was wanted.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ClientError {
+pub enum ClientError {
     /// The sidecar says no.
     #[error("{0}")]
     Refused(Error),
@@ -42,14 +42,20 @@ pub(crate) enum ClientError {
     Unreachable(String),
 }
 
+impl From<io::Error> for ClientError {
+    fn from(error: io::Error) -> Self {
+        unreachable(error)
+    }
+}
+
 impl Client {
     pub(crate) fn new(socket: &Path) -> Self {
         Self { socket: socket.to_owned(), listener: None }
     }
 
-    /// Returns the same for a socket on which this process listens, and no other counts.
-    pub(crate) fn to_process(socket: &Path, listener: Option<Identity>) -> Self {
-        Self { socket: socket.to_owned(), listener }
+    /// Returns a client that refuses a socket of any other process.
+    pub(crate) fn to_process(socket: &Path, listener: Identity) -> Self {
+        Self { socket: socket.to_owned(), listener: Some(listener) }
     }
 
     /// Finds out whether anybody listens, and which process that is.
@@ -57,12 +63,12 @@ impl Client {
         peer(&UnixStream::connect(&self.socket).await?)
     }
 
-    async fn connect(&self) -> Result<UnixStream, ClientError> {
-        let stream = UnixStream::connect(&self.socket).await.map_err(unreachable)?;
+    pub(crate) async fn connect(&self) -> io::Result<UnixStream> {
+        let stream = UnixStream::connect(&self.socket).await?;
         if let Some(expected) = &self.listener {
-            let listener = peer(&stream).map_err(unreachable)?.and_then(Identity::of);
+            let listener = peer(&stream)?.and_then(Identity::of);
             if listener.as_ref() != Some(expected) {
-                return Err(unreachable("another process than its sidecar listens on its socket"));
+                return Err(io::Error::other("another process than its sidecar listens on its socket"));
             }
         }
         Ok(stream)
@@ -88,7 +94,7 @@ impl Client {
             let stream = self.connect().await?;
             let url = format!("ws://localhost/ws?subscribe=log&after={after}");
             let (socket, _) = tokio_tungstenite::client_async(url, stream).await.map_err(unreachable)?;
-            Ok(socket)
+            Ok::<_, ClientError>(socket)
         };
         timeout(LIMIT, connect).await.map_err(unreachable)?
     }
@@ -106,7 +112,7 @@ impl Client {
             let response = sender.send_request(request).await.map_err(unreachable)?;
             let status = response.status();
             let body = response.into_body().collect().await.map_err(unreachable)?.to_bytes();
-            Ok((status, body))
+            Ok::<_, ClientError>((status, body))
         };
         let (status, body) = timeout(limit, exchange).await.map_err(unreachable)??;
         if status.is_success() {

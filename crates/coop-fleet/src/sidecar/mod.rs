@@ -13,7 +13,8 @@ mod relay;
 use std::path::{Path, PathBuf};
 
 pub(crate) use self::bridge::{Bridge, Ending, Pings};
-pub(crate) use self::client::{Client, ClientError};
+pub(crate) use self::client::Client;
+pub use self::client::ClientError;
 pub(crate) use self::config::write_config;
 #[cfg(feature = "containers")]
 pub use self::container::{ContainerLauncher, Containers};

@@ -23,12 +23,14 @@ mod ws;
 pub(crate) use self::pass::{NAMED_ASKS, check_names_ask};
 pub(crate) use self::routes::by;
 use std::future::Future;
-use std::path::PathBuf;
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use coop_api::{AgentId, Answer, Error};
 use serde_json::Value;
+use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -115,10 +117,13 @@ pub enum Fate {
     End,
 }
 
+/// Connects to a sidecar.
+pub type Connect = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = io::Result<UnixStream>> + Send>> + Send>;
+
 /// Who serves an agent.
 pub enum Way {
-    /// Its sidecar, on this socket.
-    Sidecar(PathBuf),
+    /// Its sidecar, which this connects to.
+    Sidecar(Connect),
     /// We do, as [`Server`](crate::Server) would.
     Here(axum::Router),
 }

@@ -11,7 +11,6 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::io::copy_bidirectional;
-use tokio::net::UnixStream;
 use tower::ServiceExt;
 
 use super::routes::{Shared, by, unreachable};
@@ -72,8 +71,8 @@ async fn pass<F: Fleet>(hub: &Arc<Hub<F>>, id: AgentId, rest: &str, mut request:
         hub.fleet.call(FleetRequest::Queued(id.clone()), &by).await?;
     }
     let mut response = match way {
-        Way::Sidecar(socket) => {
-            let stream = match UnixStream::connect(&socket).await {
+        Way::Sidecar(connect) => {
+            let stream = match connect().await {
                 Ok(stream) => stream,
                 Err(error) => return Err(lost(hub, &id, error).await),
             };

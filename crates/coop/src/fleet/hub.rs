@@ -192,7 +192,10 @@ impl coop_server::fleet::Fleet for Hub {
         self.fleet.looked_for(&id, FOUND).await;
         Ok(match ShimAgent::of(&self.shims, &id) {
             Some(agent) => Way::Here(Server::new(agent, Config::default()).router()),
-            None => Way::Sidecar(self.agents().join(id.0).join("coop.sock")),
+            None => {
+                let adapter = self.adapter.clone();
+                Way::Sidecar(Box::new(move || Box::pin(async move { adapter.connect(&id).await })))
+            }
         })
     }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use coop_api::{AgentId, Error, ErrorCode};
+use coop_fleet::ClientError;
 use coop_fleet::engine::{Agent, Phase};
 use coop_fleet::store::Defined;
 use coop_server::mcp::{AgentWhat, Awaited, When, args};
@@ -13,7 +14,6 @@ use tokio::time::{Instant, timeout_at};
 
 use super::hub::said;
 use super::places::{Places, is_there};
-use crate::client::Client;
 
 /// How long a wait lasts at most: less than what agents allow a tool to take.
 const LONGEST_WAIT: Duration = Duration::from_secs(50);
@@ -56,8 +56,7 @@ impl Places {
         let body = json!({ "message": from_agent(&caller.agent, &args.message), "when": when });
         // Before it is sent, so that no message is without a sender.
         self.fleet.messaged(&agent.id, by).await.map_err(said)?;
-        let told = self.sidecar(&agent.id)?.post("/api/v1/agent/nudge", &body).await.map_err(unreached)?;
-        Ok(serde_json::from_slice(&told).unwrap_or_default())
+        self.sidecars.post(&agent.id, "agent/nudge", &body).await.map_err(unreached)
     }
 
     pub(super) async fn agent_read(&self, caller: &Caller, args: args::AgentRead) -> Result<Value, Error> {
@@ -65,7 +64,7 @@ impl Places {
         match args.what {
             AgentWhat::Message => Ok(told_of(&agent)),
             AgentWhat::Screen => {
-                let text = self.sidecar(&agent.id)?.get("/api/v1/screen/text").await.map_err(unreached)?;
+                let text = self.sidecars.get(&agent.id, "screen/text").await.map_err(unreached)?;
                 Ok(json!({ "id": agent.id, "screen": String::from_utf8_lossy(&text) }))
             }
         }
@@ -103,20 +102,13 @@ impl Places {
         if agent.phase != Phase::Idle || agent.has_first_words() || !has_begun {
             return false;
         }
-        let Ok(sidecar) = self.sidecar(&agent.id) else { return false };
-        let told = sidecar.get("/api/v1/agent").await.unwrap_or_default();
+        let told = self.sidecars.get(&agent.id, "agent").await.unwrap_or_default();
         let told: Value = serde_json::from_slice(&told).unwrap_or_default();
         let (id, newest) = (agent.id.clone(), told["event_seq"].as_u64());
         let known = self.fleet.look(move |store| Ok((store.agent(&id)?, store.last_told(&id)?))).await;
         let Ok((known, heard)) = known else { return false };
         let is_behind = heard.zip(newest).is_some_and(|((_, heard), newest)| heard.0 < newest);
         told["detail"]["state"] == "idle" && known.as_ref() == Some(agent) && !is_behind
-    }
-
-    fn sidecar(&self, agent: &AgentId) -> Result<Client, Error> {
-        let socket = self.agents.join(&agent.0).join("coop.sock");
-        let target = socket.to_str().ok_or_else(|| Error::internal("the state folder is not UTF-8"))?;
-        Client::new(Some(target), None).map_err(unreached)
     }
 }
 
@@ -136,6 +128,6 @@ fn told_of(agent: &Agent) -> Value {
     })
 }
 
-fn unreached(error: anyhow::Error) -> Error {
-    Error::new(ErrorCode::AgentBusy, format!("{error:#}"))
+fn unreached(error: ClientError) -> Error {
+    Error::new(ErrorCode::AgentBusy, error.to_string())
 }

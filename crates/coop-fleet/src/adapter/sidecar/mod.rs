@@ -22,8 +22,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use coop_api::{AgentId, PROTOCOL, Seq};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -33,7 +35,9 @@ use crate::Fact;
 use crate::claims::Claims;
 use crate::engine::Input;
 use crate::sidecar::launcher::{Address, Dismissal, Launcher, Running, Sidecar};
-use crate::sidecar::{Bridge, Client, Ending, Identity, LocalLauncher, Pings, RECORDING, Relay, container_folder};
+use crate::sidecar::{
+    Bridge, Client, ClientError, Ending, Identity, LocalLauncher, Pings, RECORDING, Relay, container_folder,
+};
 
 /// How long a sidecar may take to end its agent and itself: its own patience with the agent, and some.
 const FAREWELL: Duration = Duration::from_secs(20);
@@ -136,9 +140,14 @@ impl SidecarAdapter {
         // One that others have started may have none here.
         DirBuilder::new().recursive(true).mode(0o700).create(self.folder(agent))?;
         let (client, relay) = match &sidecar.address {
-            Address::Socket => (Client::to_process(&socket, Identity::named(&sidecar.name)), None),
+            Address::Socket => {
+                let named = || io::Error::other(format!("{:?} is no name of a process", sidecar.name));
+                (Client::to_process(&socket, Identity::named(&sidecar.name).ok_or_else(named)?), None)
+            }
             Address::Elsewhere { dial, token } => {
-                (Client::new(&socket), Some(Arc::new(Relay::start(&socket, dial.clone(), token)?)))
+                let own = Identity::of(std::process::id()).ok_or_else(|| io::Error::other("/proc cannot be read"))?;
+                let relay = Arc::new(Relay::start(&socket, dial.clone(), token)?);
+                (Client::to_process(&socket, own), Some(relay))
             }
         };
         Ok(Followed { client, sidecar, relay, is_gone: false, stranger: None, bridge: None })
@@ -226,6 +235,27 @@ impl SidecarAdapter {
     /// Tells whether this sidecar of an agent's is followed, or was to its end.
     pub fn follows(&self, agent: &AgentId, sidecar: &str) -> bool {
         self.followed(agent).is_some_and(|followed| followed.sidecar.name == sidecar)
+    }
+
+    /// Connects to an agent's sidecar, also to one whose agent has ended. A socket that another process has put in its place is
+    /// refused.
+    pub async fn connect(&self, agent: &AgentId) -> io::Result<UnixStream> {
+        self.any_client(agent)?.connect().await
+    }
+
+    /// Asks an agent's sidecar for something of its API.
+    pub async fn get(&self, agent: &AgentId, path: &str) -> Result<Bytes, ClientError> {
+        self.any_client(agent)?.get(path).await
+    }
+
+    /// Tells an agent's sidecar something.
+    pub async fn post(&self, agent: &AgentId, path: &str, body: &Value) -> Result<Value, ClientError> {
+        self.any_client(agent)?.post(path, body).await
+    }
+
+    fn any_client(&self, agent: &AgentId) -> io::Result<Client> {
+        let followed = self.followed(agent).map(|followed| followed.client);
+        followed.ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, "it has no sidecar that coop knows"))
     }
 
     /// Returns the process of an agent's sidecar, if that is followed and runs on this machine.
