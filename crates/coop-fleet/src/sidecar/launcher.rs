@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::config::AGENT_CONFIG;
 use crate::adapter::AgentConfig;
+use crate::definition::Sandbox;
 
 /// Starts sidecars and knows what has become of them.
 #[async_trait]
@@ -162,6 +163,10 @@ pub struct Running {
     pub command: Vec<String>,
     /// Where.
     pub folder: PathBuf,
+    /// Whether it has a configuration of its own.
+    pub isolate: bool,
+    /// Its sandbox, if it has one.
+    pub sandbox: Option<Sandbox>,
     /// Who decides whether it runs.
     pub keeper: Keeper,
 }

@@ -150,7 +150,7 @@ impl Launcher for LocalLauncher {
         let mut running = Vec::new();
         for agent in names.into_iter().map(AgentId) {
             if let Some(identity) = listener(&agents.join(&agent.0)).await {
-                running.extend(looked_at(agent, identity.pid()));
+                running.extend(looked_at(agent, identity.pid(), agents));
             }
         }
         running
@@ -158,7 +158,7 @@ impl Launcher for LocalLauncher {
 }
 
 /// Reads off a sidecar's own command line what it runs.
-fn looked_at(agent: AgentId, pid: u32) -> Option<Running> {
+fn looked_at(agent: AgentId, pid: u32, agents: &Path) -> Option<Running> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let words: Vec<_> = line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
     let own = words.iter().position(|word| word == "--")?;
@@ -166,5 +166,25 @@ fn looked_at(agent: AgentId, pid: u32) -> Option<Running> {
     // The last word ends with a NUL too.
     let command = words[own + 1..words.len().saturating_sub(1).max(own + 1)].to_vec();
     let folder = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
-    Some(Running { agent, pid: Some(pid), driver, command, folder, keeper: Keeper::Fleet })
+    let (isolate, sandbox) = (is_isolated(&words[..own]), sandbox_of(&words[..own], agents.parent()));
+    Some(Running { agent, pid: Some(pid), driver, command, folder, isolate, sandbox, keeper: Keeper::Fleet })
+}
+
+/// Tells whether a sidecar's own words give its agent a configuration of its own.
+pub(crate) fn is_isolated(words: &[String]) -> bool {
+    words.iter().any(|word| word == "--isolate")
+}
+
+/// Returns the sandbox that a sidecar's own words ask for, as [`sandbox_words`] wrote them.
+fn sandbox_of(words: &[String], state: Option<&Path>) -> Option<Sandbox> {
+    let has = |option: &str| words.iter().any(|word| word == option);
+    let values = |option: &str| {
+        let pairs = words.windows(2).filter(|pair| pair[0] == option).map(|pair| pair[1].clone());
+        pairs.collect::<Vec<_>>()
+    };
+    has("--sandbox").then(|| Sandbox {
+        write: values("--sandbox-write"),
+        hide: values("--sandbox-hide").into_iter().filter(|path| Some(Path::new(path)) != state).collect(),
+        no_network: has("--sandbox-no-network"),
+    })
 }

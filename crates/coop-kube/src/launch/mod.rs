@@ -281,6 +281,8 @@ fn running(agent: &Agent, keeper: Keeper) -> Running {
             command => command.to_vec(),
         },
         folder: FOLDER.into(),
+        isolate: false,
+        sandbox: None,
         keeper,
     }
 }

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use coop_fleet::definition::quoted;
+use coop_fleet::definition::{Sandbox, quoted};
+use coop_fleet::launcher::Running;
 
 use super::cli::AdHoc;
 
@@ -53,10 +54,11 @@ pub(super) fn write(name: Option<&str>, adhoc: &AdHoc) -> anyhow::Result<Written
         text += "isolate = true\n";
     }
     if adhoc.sandbox {
-        let list = |paths: &[String]| paths.iter().map(|path| quoted(path)).collect::<Vec<_>>().join(", ");
-        let (write, hide) = (list(&adhoc.sandbox_write), list(&adhoc.sandbox_hide));
-        let network = !adhoc.sandbox_no_network;
-        text += &format!("sandbox = {{ write = [{write}], hide = [{hide}], network = {network} }}\n");
+        text += &sandbox_line(&Sandbox {
+            write: adhoc.sandbox_write.clone(),
+            hide: adhoc.sandbox_hide.clone(),
+            no_network: adhoc.sandbox_no_network,
+        });
     }
     if adhoc.trust {
         text += "trust = true\n";
@@ -72,33 +74,64 @@ pub(super) fn write(name: Option<&str>, adhoc: &AdHoc) -> anyhow::Result<Written
     Ok(Written { text, name })
 }
 
-/// Writes the definition of an agent of which only the command is known; a person is called for everything.
-pub(super) fn definition(name: &str, driver: &str, command: &[String]) -> String {
-    let words: Vec<_> = command.iter().map(|word| quoted(word)).collect();
-    let (name, driver, words) = (quoted(name), quoted(driver), words.join(", "));
-    format!("[agents.{name}]\ndriver = {driver}\nkind = \"crew\"\ncommand = [{words}]\n")
+/// Writes the definition of an agent of which only its sidecar is known; a person is called for everything.
+pub(super) fn definition(found: &Running) -> String {
+    let words: Vec<_> = found.command.iter().map(|word| quoted(word)).collect();
+    let (name, driver, words) = (quoted(&found.agent.0), quoted(&found.driver), words.join(", "));
+    let isolate = if found.isolate { "isolate = true\n" } else { "" };
+    let sandbox = found.sandbox.as_ref().map(sandbox_line).unwrap_or_default();
+    format!("[agents.{name}]\ndriver = {driver}\nkind = \"crew\"\ncommand = [{words}]\n{isolate}{sandbox}")
+}
+
+fn sandbox_line(sandbox: &Sandbox) -> String {
+    let list = |paths: &[String]| paths.iter().map(|path| quoted(path)).collect::<Vec<_>>().join(", ");
+    let (write, hide, network) = (list(&sandbox.write), list(&sandbox.hide), !sandbox.no_network);
+    format!("sandbox = {{ write = [{write}], hide = [{hide}], network = {network} }}\n")
 }
 
 /// Writes the definition of an agent that others have applied in a cluster, with these lines of what is done about it. When it
 /// ends its next pod is waited for, which its operator makes.
 #[cfg(feature = "kubernetes")]
-pub(super) fn applied(name: &str, driver: &str, command: &[String], actions: &str) -> String {
-    format!("{}on_dead = \"wait\"\n{actions}", definition(name, driver, command))
+pub(super) fn applied(found: &Running, actions: &str) -> String {
+    format!("{}on_dead = \"wait\"\n{actions}", definition(found))
 }
 
 #[cfg(test)]
 mod tests {
+    use coop_api::AgentId;
     use coop_fleet::definition::Definition;
+    use coop_fleet::launcher::Keeper;
 
     use super::*;
+
+    fn running(driver: &str) -> Running {
+        Running {
+            agent: AgentId("sim-1".to_owned()),
+            pid: None,
+            driver: driver.to_owned(),
+            command: vec!["claude".to_owned()],
+            folder: "/".into(),
+            isolate: false,
+            sandbox: None,
+            keeper: Keeper::Fleet,
+        }
+    }
 
     #[cfg(feature = "kubernetes")]
     #[test]
     fn what_others_have_applied_has_a_definition() {
         for driver in ["claude", "unknown", "api"] {
-            let text = applied("sim-1", driver, &["claude".to_owned()], "");
+            let text = applied(&running(driver), "");
             Definition::parse(&text).unwrap_or_else(|wrong| panic!("{wrong}: {text}"));
         }
+    }
+
+    #[test]
+    fn an_adopted_agent_keeps_its_sandbox() {
+        let sandbox = Sandbox { write: vec!["/a b".to_owned()], hide: vec!["/c".to_owned()], no_network: true };
+        let found = Running { isolate: true, sandbox: Some(sandbox.clone()), ..running("claude") };
+        let defined = Definition::parse(&definition(&found)).expect("a definition").agents.remove("sim-1").expect("it");
+        assert!(defined.isolate && defined.sandbox == Some(sandbox));
     }
 
     fn adhoc() -> AdHoc {

@@ -2,6 +2,7 @@
 //! them and ends them; a fleet only follows, and does what their resource asks of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use coop_api::AgentId;
 use coop_fleet::adapter::{SidecarAdapter, can_be_id};
@@ -10,12 +11,16 @@ use coop_fleet::fleet::{Fleet, FleetError};
 use coop_fleet::launcher::{Keeper, Running};
 use coop_fleet::store::Defined;
 use coop_kube::{Applied, ClusterLauncher};
+use tokio::time::sleep;
 
 use super::adhoc;
 use super::places::agents_of;
 
 /// Whose doing it is that such an agent comes and goes.
 const BY: &str = "kubernetes";
+
+/// How long to wait before the store is read again.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Follows the agents of a cluster that others apply, as they come and go.
 pub(super) async fn follow(fleet: Fleet, sidecars: SidecarAdapter, cluster: ClusterLauncher) {
@@ -36,7 +41,11 @@ pub(super) async fn follow(fleet: Fleet, sidecars: SidecarAdapter, cluster: Clus
                     }
                 }
             }
-            Err(error) => tracing::error!(%error, "cannot read which Agents of the cluster are followed"),
+            Err(error) => {
+                tracing::error!(%error, "cannot read which Agents of the cluster are followed; trying again");
+                sleep(RETRY_PAUSE).await;
+                continue;
+            }
         }
         if changes.changed().await.is_err() {
             return;
@@ -166,7 +175,7 @@ impl Following {
 /// Returns what an Agent of others is to the fleet.
 fn defined(running: &Running, actions: &str) -> Defined {
     let name = running.agent.0.clone();
-    let text = adhoc::applied(&name, &running.driver, &running.command, actions);
+    let text = adhoc::applied(running, actions);
     let folder = running.folder.display().to_string();
     Defined { text, name, folder, prompt: None, parent: None, keeper: running.keeper }
 }
@@ -183,6 +192,8 @@ mod tests {
             command: vec![driver.clone()],
             driver,
             folder: "/".into(),
+            isolate: false,
+            sandbox: None,
             keeper: Keeper::Others,
         };
         vec![Applied { running, actions: String::new(), pod: pod.map(str::to_owned), is_stopped }]

@@ -77,7 +77,7 @@ impl Hub {
     pub(super) async fn adopt(&self, id: &AgentId, by: &str) -> Result<Value, Error> {
         let missing = || Error::new(ErrorCode::NotFound, format!("no sidecar {id} runs that is not known"));
         let found = self.orphans().await.into_iter().find(|found| found.agent == *id).ok_or_else(missing)?;
-        let text = adhoc::definition(&id.0, &found.driver, &found.command);
+        let text = adhoc::definition(&found);
         Definition::parse(&text).map_err(|wrong| Error::bad_request(format!("it cannot be taken over: {wrong}")))?;
         let folder = found.folder.to_str().ok_or_else(|| Error::bad_request("its folder's name is not UTF-8"))?;
         let defined = Defined {

@@ -7,6 +7,7 @@ use coop_api::AgentId;
 use tokio::time::timeout;
 
 use super::super::launcher::{Dismissal, Found, Keeper, LastSidecar, LaunchError, Launcher, Running, Sidecar};
+use super::super::local::is_isolated;
 use super::body::AGENT;
 use super::folder::furnish;
 use super::{ContainerLauncher, READY, code, failed, is_running, status};
@@ -99,7 +100,18 @@ impl Launcher for ContainerLauncher {
             let Some(driver) = driver.cloned() else { continue };
             let folder = config.working_dir.unwrap_or_default().into();
             let command = words[own + 1..].to_vec();
-            running.push(Running { agent, pid: None, driver, command, folder, keeper: Keeper::Fleet });
+            let isolate = is_isolated(&words[..own]);
+            let sandbox = None;
+            running.push(Running {
+                agent,
+                pid: None,
+                driver,
+                command,
+                folder,
+                isolate,
+                sandbox,
+                keeper: Keeper::Fleet,
+            });
         }
         running
     }
