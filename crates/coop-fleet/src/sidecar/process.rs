@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
@@ -32,12 +33,20 @@ const READY: Duration = Duration::from_secs(120);
 /// How much of a log is looked at for what went wrong.
 const LOG_TAIL: u64 = 4096;
 
+/// The kernel's name for this boot, short, and the same for all processes of the machine. Empty where `/proc` does not tell.
+static BOOT: LazyLock<String> = LazyLock::new(|| {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.chars().filter(char::is_ascii_hexdigit).take(16).collect()
+});
+
 /// A process, told apart from all that have had its number before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub(crate) pid: u32,
     /// When it was started, in the kernel's ticks since it booted.
     started: u64,
+    /// The boot of the machine: after another one both numbers can come again.
+    boot: String,
 }
 
 impl Identity {
@@ -47,7 +56,7 @@ impl Identity {
         // The name in parentheses may hold anything, also blanks and parentheses.
         let rest = stat.rsplit_once(')')?.1;
         let started = rest.split_whitespace().nth(19)?.parse().ok()?;
-        Some(Self { pid, started })
+        Some(Self { pid, started, boot: BOOT.clone() })
     }
 
     /// Tells whether it still runs.
@@ -66,15 +75,16 @@ impl Identity {
         let _ = watch_other(self).wait_for(Option::is_some).await;
     }
 
-    /// Returns a name that no other process of this machine has had since it booted.
+    /// Returns a name that no other process of this machine ever has.
     pub fn name(&self) -> String {
-        format!("{}-{}", self.pid, self.started)
+        format!("{}-{}-{}", self.pid, self.started, self.boot)
     }
 
     /// Returns the process with such a name.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        let (pid, started) = name.split_once('-')?;
-        Some(Self { pid: pid.parse().ok()?, started: started.parse().ok()? })
+        let mut parts = name.splitn(3, '-');
+        let (pid, started) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        Some(Self { pid, started, boot: parts.next()?.to_owned() })
     }
 
     /// Kills it, and nobody who has its number by now.
