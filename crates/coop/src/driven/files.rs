@@ -1,10 +1,11 @@
 //! The files of an agent's configuration: where coop's own are, and how they are written.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use coop_api::lasting_hash;
 use coop_drivers::{Existing, FileToWrite, Known, merge};
@@ -13,15 +14,28 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, rena
 use rustix::io::Errno;
 use serde_json::Value;
 
+use crate::cli::Sandbox as SandboxOptions;
 use crate::paths::{private, state_dir, text};
 
 /// Conversations and settings take some MiB. A file of the agent's that is larger would only fill the memory of its sidecar.
 const LARGEST_FILE: u64 = 64 * 1024 * 1024;
 
 /// Returns a folder of coop's for the agent's configuration, by which no dialog comes up. Nobody else's is ever written.
-pub(super) fn isolated(home: &str, known: &Known, cwd: &Path) -> anyhow::Result<String> {
+///
+/// Agents in the same folder share it only if they are in the same sandbox, or in none: an agent writes to its configuration, and
+/// what it writes there, such as hooks, is run wherever the configuration is used.
+pub(super) fn isolated(home: &str, known: &Known, cwd: &Path, sandbox: &SandboxOptions) -> anyhow::Result<String> {
     let all = state_dir(Path::new(home)).join("isolated");
-    text(&private(all.join(known.name).join(folder_name(cwd)))?)
+    text(&private(all.join(known.name).join(folder_name(cwd) + &sandbox_name(sandbox)))?)
+}
+
+fn sandbox_name(sandbox: &SandboxOptions) -> String {
+    if !sandbox.is_wanted {
+        return String::new();
+    }
+    let sorted = |paths: &[PathBuf]| paths.iter().cloned().collect::<BTreeSet<_>>();
+    let what = format!("{:?}", (sorted(&sandbox.write), sorted(&sandbox.hide), sandbox.no_network));
+    format!("-sandbox-{:016x}", lasting_hash(what.as_bytes()))
 }
 
 /// Returns a name for what belongs to a folder: readable, and another for each.
@@ -174,6 +188,22 @@ mod tests {
         let mode = fs::metadata(&path).expect("it is there").mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing else is left");
+    }
+
+    #[test]
+    fn each_sandbox_has_a_configuration_of_its_own() {
+        let sandbox = |write: &[&str], no_network| SandboxOptions {
+            is_wanted: true,
+            write: write.iter().map(PathBuf::from).collect(),
+            hide: Vec::new(),
+            no_network,
+        };
+        let none = SandboxOptions { is_wanted: false, ..sandbox(&[], false) };
+        let all =
+            [none, sandbox(&[], false), sandbox(&["/a"], false), sandbox(&["/a", "/b"], false), sandbox(&[], true)];
+        let names: BTreeSet<_> = all.iter().map(sandbox_name).collect();
+        assert_eq!(names.len(), all.len(), "{names:?}");
+        assert_eq!(sandbox_name(&sandbox(&["/b", "/a"], false)), sandbox_name(&all[3]), "whatever their order");
     }
 
     #[test]

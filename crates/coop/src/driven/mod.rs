@@ -146,7 +146,7 @@ pub(crate) fn agent(
     let mut launch = launch(options, known, program_at, command, config.settings.take(), &folder)?;
     let mut own_folder = launch.isolated.clone();
     if let Some(variable) = known.state_variable.filter(|_| options.sandbox.is_wanted) {
-        let state = files::isolated(&launch.home, known, Path::new(&launch.cwd))?;
+        let state = files::isolated(&launch.home, known, Path::new(&launch.cwd), &options.sandbox)?;
         command.env.push((variable.into(), Some(state.clone().into())));
         own_folder = Some(state);
     }
@@ -262,7 +262,7 @@ fn launch(
         bail!("--trust is for an agent with a configuration of its own; add --isolate, or answer what the agent asks");
     }
     if is_isolated {
-        launch.isolated = Some(files::isolated(&launch.home, known, &cwd)?);
+        launch.isolated = Some(files::isolated(&launch.home, known, &cwd, &options.sandbox)?);
         launch.trusts_folder = options.trust;
     } else if options.isolate == Isolate::IfPossible {
         match options.attach {
