@@ -55,6 +55,7 @@ impl Places {
             }
             ToolCall::WorkspaceWake(args) => {
                 let workspace = self.reached(caller, args.workspace_path.as_deref()).await?;
+                self.check_woken(caller, &workspace).await?;
                 self.wake(&workspace, by).await
             }
             ToolCall::ProjectList(_) => self.projects(|project| self.reaches(caller, &project.id)).await,
@@ -101,8 +102,10 @@ impl Places {
         if let Some(why) = self.sidecars.refuses_commands() {
             return Err(Error::new(ErrorCode::Unsupported, why));
         }
-        let end =
-            command.run(&caller.workspace, defined.sandbox().as_ref(), self.machine.sandbox.as_ref(), &args.args).await;
+        let sandbox = defined.sandbox();
+        // In a sandbox it writes to no more than the agent, whose folder may be a part of the workspace.
+        let folder = if sandbox.is_some() { Path::new(&defined.folder) } else { &caller.workspace };
+        let end = command.run(folder, sandbox.as_ref(), self.machine.sandbox.as_ref(), &args.args).await;
         end.map(|end| json!(end)).map_err(|error| Error::internal(error.to_string()))
     }
 
@@ -200,7 +203,16 @@ impl Places {
         if self.reaches(caller, &project.id) { Ok(project) } else { Err(missing()) }
     }
 
-    /// Refuses an agent in a sandbox that wants to start another where it cannot write itself, and where others may work.
+    /// Refuses to let an agent in a sandbox start agents again that are in another sandbox or in none.
+    async fn check_woken(&self, caller: &Caller, workspace: &Workspace) -> Result<(), Error> {
+        let caller_defined = self.defined(&caller.agent).await?;
+        for agent in self.agents_in(&workspace.path).await? {
+            check_same_sandbox(&caller_defined, &self.defined(&agent.id).await?)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses to let an agent in a sandbox start an agent in a workspace that it cannot write to, and where others may work.
     async fn check_child_writes_there(&self, caller: &Caller, workspace: &Workspace) -> Result<(), Error> {
         if workspace.path == caller.workspace || self.defined(&caller.agent).await?.sandbox().is_none() {
             return Ok(());
@@ -228,15 +240,7 @@ impl Places {
         let caller_defined = self.defined(&caller.agent).await?;
         let child_defined =
             Defined { name: name.unwrap_or_else(|| caller_defined.name.clone()), ..caller_defined.clone() };
-        let (sandbox, child_sandbox) = (caller_defined.sandbox(), child_defined.sandbox());
-        let is_less_isolated = caller_defined.is_isolated() && !child_defined.is_isolated();
-        if sandbox.is_some() && (sandbox != child_sandbox || is_less_isolated) {
-            let why = format!(
-                "{} runs in another sandbox than you, or in none, or is not isolated as you are; ask a person to start it",
-                child_defined.name
-            );
-            return Err(Error::new(ErrorCode::Forbidden, why));
-        }
+        check_same_sandbox(&caller_defined, &child_defined)?;
         let prompt = prompt.map(|prompt| from_agent(&caller.agent, &prompt));
         Ok(AgentBody { definition: child_defined.text, name: child_defined.name, id: None, prompt })
     }
@@ -271,4 +275,21 @@ impl Places {
         self.machine.notify(notice).await.map_err(Error::internal)?;
         Ok(json!({ "notified": true }))
     }
+}
+
+/// Refuses to let an agent in a sandbox start another that is in none, in another, or less isolated.
+fn check_same_sandbox(caller: &Defined, other: &Defined) -> Result<(), Error> {
+    let name = &other.name;
+    let why = match (caller.sandbox(), other.sandbox()) {
+        (None, _) => return Ok(()),
+        (Some(_), None) => format!("{name} has no sandbox, and you have one; ask a person to start it"),
+        (Some(own), Some(others)) if own != others => {
+            format!("the sandbox of {name} is not the same as yours; ask a person to start it")
+        }
+        _ if caller.is_isolated() && !other.is_isolated() => {
+            format!("{name} is not isolated, and you are; ask a person to start it")
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::new(ErrorCode::Forbidden, why))
 }

@@ -116,7 +116,7 @@ fn an_agent_in_a_sandbox_starts_no_agent_outside_of_it() {
         ("workspace_create", json!({ "name": "more", "agent": "helper" })),
     ] {
         let refused = lab.call(&boss, tool, args).expect_err("it has no sandbox");
-        assert!(refused.contains("in another sandbox than you"), "{refused}");
+        assert!(refused.contains("has no sandbox, and you have one"), "{refused}");
     }
     let started = lab.call(&boss, "agent_spawn", json!({ "agent": "fixer" })).expect("the same sandbox");
     assert_eq!(started["id"], "fixer");
