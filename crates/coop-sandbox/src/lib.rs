@@ -16,5 +16,5 @@ mod secrets;
 pub use bubblewrap::check;
 pub use error::SandboxError;
 pub use mounted::check_mounted;
-pub use reach::{Prepared, Reach, is_never_given};
+pub use reach::{Prepared, Reach, is_never_given, leads_over_link};
 pub use secrets::{in_home, secrets_of};

@@ -200,7 +200,7 @@ impl Reach {
 }
 
 /// Tells whether the way to a path leads over a link in one of these folders, whose own paths have no links in them.
-fn leads_over_link(path: &Path, writable: &[PathBuf]) -> bool {
+pub fn leads_over_link(path: &Path, writable: &[PathBuf]) -> bool {
     let mut real = PathBuf::from("/");
     let mut rest = vec![std::path::absolute(path).unwrap_or_else(|_| path.to_owned())];
     let mut links = 0;

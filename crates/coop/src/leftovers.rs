@@ -5,12 +5,15 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 use crate::paths;
@@ -18,6 +21,9 @@ use crate::paths;
 /// How often, and after which time, a lock is tried again.
 const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// How a folder is opened that its own user may not look into; a link is none.
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// The right to make something in the folder for sockets, for a moment.
 pub(crate) struct Claim {
@@ -91,7 +97,7 @@ pub(crate) fn make_tmp(sidecar: &Path) -> anyhow::Result<PathBuf> {
 fn remove(folder: &Path) {
     let is_ours = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(TMP_PREFIX));
     if let Some(tmp) = fs::read_link(folder.join(TMP)).ok().filter(is_ours)
-        && remove_agents(&tmp).is_err_and(|error| error.kind() != io::ErrorKind::NotFound)
+        && remove_tmp(&tmp).is_err_and(|error| error.kind() != io::ErrorKind::NotFound)
     {
         // The link stays, so that the next sidecar tries again.
         return;
@@ -100,21 +106,30 @@ fn remove(folder: &Path) {
 }
 
 /// Removes a folder in which an agent may have closed folders to its own user.
-fn remove_agents(folder: &Path) -> io::Result<()> {
+fn remove_tmp(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            open_folders(folder);
+            open_folders(openat(CWD, folder, FOLDER, Mode::empty())?)?;
             fs::remove_dir_all(folder)
         }
         done => done,
     }
 }
 
-fn open_folders(folder: &Path) {
-    let _ = fs::set_permissions(folder, Permissions::from_mode(0o700));
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|found| found.is_dir()));
-    folders.for_each(|entry| open_folders(&entry.path()));
+/// Opens a folder and those below it to their user. Each is reached by its descriptor: something of the agent may still live, and
+/// put a link in a folder's place.
+fn open_folders(folder: OwnedFd) -> io::Result<()> {
+    let path = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+    fs::set_permissions(&path, Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(&path)?.flatten() {
+        match openat(&folder, entry.file_name(), FOLDER, Mode::empty()) {
+            Ok(below) => open_folders(below)?,
+            // It is no folder.
+            Err(Errno::NOTDIR | Errno::LOOP) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Waits for a lock that is held for moments only. Whoever keeps it for longer must not hinder us.
@@ -186,7 +201,7 @@ mod tests {
         fs::create_dir_all(tmp.join("closed/deep")).expect("made");
         fs::write(tmp.join("closed/deep/file"), "x").expect("written");
         fs::set_permissions(tmp.join("closed"), Permissions::from_mode(0o000)).expect("ours");
-        remove_agents(&tmp).expect("removed");
+        remove_tmp(&tmp).expect("removed");
         assert!(!tmp.exists());
     }
 

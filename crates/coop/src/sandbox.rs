@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use coop_drivers::{KNOWN, Known, Launch, Login};
 use coop_fleet::bounded::DaemonSandbox;
-use coop_sandbox::{Prepared, Reach, in_home, is_never_given, secrets_of};
+use coop_sandbox::{Prepared, Reach, in_home, is_never_given, leads_over_link, secrets_of};
 use coop_term::{Access, Sandbox};
 
 use crate::cli::Serve;
@@ -79,7 +79,9 @@ fn check_own_files(options: &Serve, sandbox: &Sandbox) -> anyhow::Result<()> {
         let Some(path) = path else { continue };
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let real = folder.canonicalize().with_context(|| format!("{option} {}", path.display()))?;
-        if sandbox.access_to(&real) == Access::Write {
+        let writable = sandbox.access.iter().filter(|(_, access)| *access == Access::Write);
+        let writable: Vec<_> = writable.map(|(path, _)| path.clone()).collect();
+        if sandbox.access_to(&real) == Access::Write || leads_over_link(path, &writable) {
             bail!("{option} {}: the agent can write there; name a file that it cannot replace", path.display());
         }
     }
