@@ -44,10 +44,11 @@ use crate::cli::{Cli, Sim, Simulated, Sub};
 const FIRST_INHERITED: i32 = 3;
 
 fn main() -> ExitCode {
-    // A program in a sandbox could read through a file that is open already.
-    close_fds::CloseFdsBuilder::new().cloexecfrom(FIRST_INHERITED);
     shield::close_if_secret();
     let cli = Cli::read();
+    if matches!(cli.sub, Some(Sub::Guard { .. } | Sub::Enter { .. } | Sub::Await { .. })) {
+        keep_files();
+    }
     if let Some(Sub::Hook { event, hold, guest }) = &cli.sub {
         // Before everything else: the agent waits for it.
         hook::run(event, *hold, guest.as_deref());
@@ -84,6 +85,8 @@ fn main() -> ExitCode {
     if let Some(url) = store.and_then(|store| store.store.as_ref()) {
         shield::hide_store(&url.0);
     }
+    // Not before: what starts coop once more, to hide a secret, may have given it a file by its descriptor.
+    keep_files();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error.into()),
@@ -134,6 +137,11 @@ async fn simulate(what: Option<Simulated>) -> anyhow::Result<i32> {
             coop_sim::model::run(coop_sim::model::Options { port, script }).await.map(|()| 0)
         }
     }
+}
+
+/// Keeps files that are open from programs that coop starts: one in a sandbox could read through them.
+fn keep_files() {
+    close_fds::CloseFdsBuilder::new().cloexecfrom(FIRST_INHERITED);
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {
