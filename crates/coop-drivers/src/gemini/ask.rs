@@ -73,7 +73,7 @@ impl Shown {
         }
     }
 
-    fn is_in(&self, dialog: &AskDraft, folder: &str) -> bool {
+    fn is_in(&self, dialog: &AskDraft, folder: &str, is_only: bool) -> bool {
         let lines = &dialog.screen_lines;
         let Some((question, above)) = lines.split_last() else { return false };
         let shows = |text: &str| {
@@ -82,7 +82,7 @@ impl Shown {
         match self {
             Self::Command(command) => {
                 let is_command = question.starts_with(ALLOW_COMMAND) && !question.starts_with(ALLOW_SERVER_TOOL);
-                is_command && shows_command(above, command)
+                is_command && shows_command(above, command, is_only)
             }
             Self::File(path) => {
                 question == ALLOW_CHANGE && above.first().is_some_and(|head| names_file(head, path, folder))
@@ -114,19 +114,21 @@ fn names_file(head: &str, path: &str, folder: &str) -> bool {
 }
 
 /// Tells whether a dialog shows a command, in the lines above its question: the command below a line that names the tool, which
-/// may have the command once more. Of a long command it shows the end, below a line that says how many lines are hidden.
-fn shows_command(above: &[String], command: &str) -> bool {
+/// may have the command once more. Of a long command it shows the end, below a line that says how many lines are hidden; a command
+/// can hold such a line itself, so what stands above the line counts too.
+fn shows_command(above: &[String], command: &str, is_only: bool) -> bool {
     let is_note = |line: &String| line.starts_with("... first ") && line.ends_with(" ...");
     let is_head = |head: &[String]| match head {
         [] => false,
         [_] => true,
         [first, more @ ..] => before_lines(more, command).is_some_and(|rest| !rest.is_empty() && first.ends_with(rest)),
     };
-    // A command can hold such a line itself, so only the first line below the head counts.
-    if let [_, note, shown @ ..] = above
-        && is_note(note)
-    {
-        return !shown.is_empty() && before_lines(shown, command).is_some_and(|rest| !rest.is_empty());
+    if let Some(note) = above.iter().position(is_note) {
+        let (head, shown) = (&above[..note], &above[note + 1..]);
+        // Of a dialog that is higher than the screen the first lines are off it.
+        let is_end = is_only && before_lines(head, command).is_some_and(|rest| !rest.is_empty());
+        let is_below_head = is_head(head) || is_end;
+        return is_below_head && !shown.is_empty() && before_lines(shown, command).is_some_and(|rest| !rest.is_empty());
     }
     (1..above.len()).any(|at| is_head(&above[..at]) && before_lines(&above[at..], command) == Some(""))
 }
@@ -156,9 +158,9 @@ impl Notified {
 
     /// Tells whether a dialog is the one that a hook reported. A program that the agent runs can report what it likes, so the
     /// dialog has to show what the hook reported.
-    fn fits(&self, dialog: &AskDraft, folder: &str) -> bool {
+    fn fits(&self, dialog: &AskDraft, folder: &str, is_only: bool) -> bool {
         let is_question = (self.tool == "ask_user") == (dialog.kind == AskKind::Question);
-        is_question && self.shown.is_in(dialog, folder)
+        is_question && self.shown.is_in(dialog, folder, is_only)
     }
 }
 
@@ -193,7 +195,8 @@ impl Gemini {
 
     /// Returns what a hook reported of a dialog, unless hooks reported several that it could be.
     fn take_notified(&mut self, seen: &AskDraft) -> Option<Notified> {
-        let fits = |notified: &Notified| notified.fits(seen, &self.folder);
+        let is_only = self.notified.len() == 1;
+        let fits = |notified: &Notified| notified.fits(seen, &self.folder, is_only);
         let at = self.notified.iter().position(fits)?;
         let found = &self.notified[at];
         let is_other = |other: &Notified| fits(other) && (&other.tool, &other.input) != (&found.tool, &found.input);

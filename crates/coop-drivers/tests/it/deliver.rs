@@ -216,7 +216,8 @@ fn an_exclamation_mark_does_not_run_a_command() {
         ("\u{1b}!rm", " !rm"),
         ("\u{7}\u{9b}!rm", " !rm"),
         ("fix it!", "fix it!"),
-        ("\n!rm", "\n!rm"),
+        ("\n!rm", " \n!rm"),
+        ("\u{200b}!rm", " \u{200b}!rm"),
     ];
     for (text, expected) in cases {
         assert_eq!(deliver(text, "", &empty).map(|steps| keys(&steps)), Ok(pasted(expected)), "{text:?}");
