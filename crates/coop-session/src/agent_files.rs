@@ -75,7 +75,9 @@ impl AgentFiles {
 
 /// Opens without waiting for the other end of a pipe, and takes no terminal for ours.
 fn open_unhindered(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-    let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    // With PATH nothing is waited for, and no other flag is allowed.
+    let unhindered = if flags.contains(OFlags::PATH) { OFlags::empty() } else { OFlags::NONBLOCK | OFlags::NOCTTY };
+    let flags = flags | unhindered | OFlags::CLOEXEC;
     // A link of `/proc` leads into other mount namespaces, where paths have other meanings.
     Ok(openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)?)
 }
