@@ -55,7 +55,12 @@ export function followScreen(content: HTMLElement, box: HTMLElement, reading: Re
 
 /** Returns the part whose lines are in sight from their beginning to their end, from the top of the window. */
 function partInSight({ boundingClientRect: all, intersectionRect: shown }: IntersectionObserverEntry, box: HTMLElement): Part {
-  const isCut = box.scrollWidth > box.clientWidth + ROUNDING_PX || shown.left > all.left + ROUNDING_PX || shown.right < all.right - ROUNDING_PX;
+  const left = visualViewport?.offsetLeft ?? 0;
+  const right = left + (visualViewport?.width ?? Infinity);
+  const isCut =
+    box.scrollWidth > box.clientWidth + ROUNDING_PX ||
+    Math.max(shown.left, left) > all.left + ROUNDING_PX ||
+    Math.min(shown.right, right) < all.right - ROUNDING_PX;
   if (isCut) return { from: 0, to: 0 };
   const top = visualViewport?.offsetTop ?? 0;
   return { from: Math.max(shown.top, top), to: Math.min(shown.bottom, top + (visualViewport?.height ?? Infinity)) };
