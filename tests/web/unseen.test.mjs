@@ -238,11 +238,11 @@ test('the state says whether an agent runs in a sandbox', limit, async () => {
     await route.fulfill({ response, json: { ...(await response.json()), sandbox } });
   });
   await page.goto(`${lab.url}/#/agents/walled/state`);
-  await page.locator('.panel.state .hint', { hasText: 'In a sandbox: the agent writes only to its folder' }).waitFor();
+  await page.locator('.panel.state .hint', { hasText: 'Sandbox: the agent writes only to its folder' }).waitFor();
   sandbox = undefined;
   await page.getByRole('tab', { name: 'Usage' }).click();
   await page.getByRole('tab', { name: 'State' }).click();
-  await page.locator('.panel.state .hint', { hasText: 'In no sandbox of coop' }).waitFor();
+  await page.locator('.panel.state .hint', { hasText: 'No sandbox' }).waitFor();
   assert.deepEqual(page.errors, []);
   await page.context().close();
 });
