@@ -407,6 +407,23 @@ mod tests {
         assert_eq!(tcp_client(elsewhere, server), TcpClient::Remote);
     }
 
+    /// Netlink finds no socket that is bound to an interface, and the client was taken for one of another machine.
+    #[test]
+    fn a_client_that_is_bound_to_an_interface_is_found() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let server = listener.local_addr().expect("it is bound");
+        let url = format!("http://{server}/");
+        let curl =
+            Command::new("curl").args(["-s", "-m", "60", "--interface", "lo", &url]).stdout(Stdio::null()).spawn();
+        let Ok(mut curl) = curl else { return coop_testkit::skip("curl is not installed") };
+        let (accepted, from) = listener.accept().expect("it comes");
+        let found = tcp_client(from, server);
+        drop(accepted);
+        curl.wait().expect("it ends");
+        let TcpClient::Local { inode, uid } = found else { panic!("{found:?}") };
+        assert!(inode > 0 && uid == rustix::process::geteuid().as_raw());
+    }
+
     #[test]
     fn the_kernels_table_is_read() {
         let client: SocketAddr = "127.0.0.1:40404".parse().expect("an address");

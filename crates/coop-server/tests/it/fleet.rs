@@ -184,6 +184,17 @@ async fn what_is_not_written_down_is_not_told_as_if_it_were() {
     assert_eq!(told(&lost, "agent/nudge", "{}").await, (200, json!({ "delivered": true })), "that is kept");
 }
 
+/// The guard judges the path as it is written, and the sidecar gets it without escapes.
+#[tokio::test]
+async fn an_escape_in_the_path_to_an_agent_is_refused() {
+    let fake = Fake { agent: Some(json!({})), ..Fake::default() };
+    for path in ["%63hanges", "changes%3Fx", "agent%2Frespond"] {
+        let (status, refused) = told(&fake, path, "").await;
+        assert_eq!((status, &refused["error"]["code"]), (400, &"BAD_REQUEST".into()), "{path}: {refused}");
+    }
+    assert_eq!(told(&fake, "agent/explain?token=%41", "").await.0, 200, "a query may have one");
+}
+
 #[tokio::test]
 async fn a_message_that_waits_is_told_of_as_one_and_none_is_taken_for_an_agent_that_has_ended() {
     let fake = Fake { agent: Some(json!({ "delivered": false, "queued": true })), ..Fake::default() };
