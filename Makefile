@@ -124,7 +124,7 @@ fuzz: deps ## Fuzz each target for FUZZ_SECONDS, an hour by default (network, ro
 chaos: deps build ## Kill the daemon 200 times, at instants that COOP_SEED names (network, root; 2 min when built)
 	COOP_CHAOS=$${COOP_CHAOS:-200} $(NEXTEST) --profile long --no-capture -E 'test(/^daemon::chaos/)'
 
-mutants: ## Break the drivers' rules one at a time and see that a test fails (30 min)
+mutants: ## Break the drivers' rules and the guards of SECURITY.md one at a time and see that a test fails (60 min)
 	node tools/mutants.mjs
 
 dist: web ## Build the program that users get, with fat link-time optimisation (network; 12 min)
