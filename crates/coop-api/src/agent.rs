@@ -262,6 +262,9 @@ pub struct Explanation {
     pub evidence: Evidence,
     /// What was heard, oldest first, and what was made of it.
     pub signals: Vec<Heard>,
+    /// The signals that coop expects of this kind of agent and has not had, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_signals: Vec<String>,
 }
 
 /// Something a source said, and what it changed.

@@ -143,6 +143,9 @@ pub struct Answer {
     pub answers: Vec<QuestionAnswer>,
     /// What the tool is to be called with instead.
     pub input: Option<Value>,
+    /// Keys by name, such as `Down` and `Enter`, for a screen whose options coop does not know. They stand alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<String>,
     /// What the person was shown of the ask; the daemon records it, and decides nothing by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shown: Option<Shown>,
@@ -163,13 +166,17 @@ pub struct Shown {
 impl Answer {
     /// Whether it only says no. That approves nothing, so it need not name its ask.
     pub fn is_denial(&self) -> bool {
-        self.accept == Some(false)
+        self.accept == Some(false) && self.keys.is_empty()
     }
 
     /// Says what is wrong with an answer, whatever agent it is for: a part that would be left aside could be the one that
     /// mattered.
     pub fn check(&self, kind: AskKind) -> Result<(), &'static str> {
         let picks = self.option.is_some() || !self.options.is_empty() || !self.answers.is_empty();
+        let has_others = picks || self.accept.is_some() || self.text.is_some() || self.input.is_some();
+        if !self.keys.is_empty() && has_others {
+            return Err("\"keys\" stand alone; give either keys or another answer");
+        }
         if self.input.as_ref().is_some_and(|input| !input.is_object()) {
             return Err("\"input\" is not an object; give all of what the tool is called with");
         }
@@ -228,6 +235,8 @@ mod tests {
             (Question, r#"{"option":1}"#, true),
             (Question, r#"{"accept":false,"text":"later"}"#, true),
             (Question, r#"{"accept":false,"option":1}"#, false),
+            (AskKind::Setup, r#"{"keys":["Enter"]}"#, true),
+            (AskKind::Setup, r#"{"keys":["Enter"],"accept":false}"#, false),
         ] {
             let parsed: Answer = serde_json::from_str(answer).expect("an answer");
             assert_eq!(parsed.check(kind).is_ok(), is_good, "{kind:?} {answer}");

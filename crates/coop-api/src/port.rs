@@ -125,7 +125,7 @@ pub enum Reply {
     /// To [`Request::AgentState`].
     AgentState(Box<AgentReport>),
     /// To [`Request::Explain`].
-    Explanation(Explanation),
+    Explanation(Box<Explanation>),
     /// To [`Request::Nudge`].
     Receipt(Receipt),
     /// To [`Request::Asks`].

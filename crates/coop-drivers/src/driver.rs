@@ -64,6 +64,16 @@ pub trait Driver: Send {
         false
     }
 
+    /// Returns what kind of screen this is.
+    fn classify(&self, _: &Screen) -> ScreenKind {
+        ScreenKind::NotJudged
+    }
+
+    /// Returns the signals that the driver expects of the agent and has not had, in words for people.
+    fn missing_signals(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// Tells whether the turn is over and more of what was said and done in it is still to be told.
     fn is_behind(&self) -> bool {
         false
@@ -435,6 +445,19 @@ pub enum Expected {
     Reply(String),
     /// The screen shows this.
     Screen(OnScreen),
+}
+
+/// What kind of screen an agent shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScreenKind {
+    /// The agent's input, where it takes messages. An agent that works may show it too.
+    Input,
+    /// A dialog that the driver has reported.
+    Dialog,
+    /// Nothing that the driver knows.
+    Unknown,
+    /// The driver does not go by screens.
+    NotJudged,
 }
 
 /// Something on the agent's screen.

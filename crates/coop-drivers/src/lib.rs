@@ -32,13 +32,13 @@ pub use artifact::artifact_kind;
 pub use claude::{Doing, Guest, guest_settings};
 pub use driver::{
     Call, Companion, Driver, Existing, Expected, FileToWrite, Heeds, Label, Launch, Link, Observation, OnScreen, Ready,
-    Refusal, Retry, Runtime, Say, Setup, SetupError, Step, StopReply, TITLE_LEAD, Variables, View, Watch,
+    Refusal, Retry, Runtime, Say, ScreenKind, Setup, SetupError, Step, StopReply, TITLE_LEAD, Variables, View, Watch,
 };
 pub use keys::comparable;
 pub use mcp::{McpServer, McpWay};
 pub use options::merge;
 pub use registry::{KNOWN, Known, Login};
-pub use rules::{RuleError, Rules};
+pub use rules::{RuleError, Rules, filled_rows};
 pub use service::{Allowed, Ended, Serve, Served, Service};
 pub use signal::{AskDraft, Meaning, Reach, Signal, StartSource};
 pub use tools::{NamedTool, Tool, Unasked};

@@ -6,7 +6,8 @@ use coop_api::{AskKind, OptionKind, Screen};
 use regex::Regex;
 use serde::Deserialize;
 
-pub(crate) use dialog::{Choosing, Dialog, Hint, Row, told};
+pub use dialog::filled_rows;
+pub(crate) use dialog::{Choosing, Dialog, Hint, Row};
 
 /// The version of the format.
 const VERSION: u32 = 1;

@@ -172,7 +172,8 @@ impl<A: Agents> App<A> {
     }
 
     pub(crate) async fn explain(&self) -> Result<Explanation, Error> {
-        ask!(self, Request::Explain, Reply::Explanation)
+        let explanation: Result<Box<_>, _> = ask!(self, Request::Explain, Reply::Explanation);
+        explanation.map(|explanation| *explanation)
     }
 
     pub(crate) async fn usage(&self) -> Result<UsageReport, Error> {

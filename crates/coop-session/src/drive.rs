@@ -341,7 +341,7 @@ impl Session {
         }
         let screen = self.screen.snapshot();
         let effects = match request {
-            Request::Explain => return drop(reply.send(Ok(Reply::Explanation(agent.explain())))),
+            Request::Explain => return drop(reply.send(Ok(Reply::Explanation(Box::new(agent.explain()))))),
             Request::Asks => return drop(reply.send(Ok(Reply::Asks(agent.asks())))),
             Request::Usage => return drop(reply.send(Ok(Reply::Usage(agent.usage())))),
             Request::Transcript => {

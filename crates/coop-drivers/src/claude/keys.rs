@@ -97,10 +97,6 @@ pub(super) fn unread_draft(waiting_for: &str, shown: Vec<String>) -> AskDraft {
 
 /// Returns the keys for an answer, or why none can be sent.
 pub(super) fn answer(ask: &Ask, answer: &Answer, shown_now: Option<Shown>) -> Result<Vec<Step>, Refusal> {
-    if ask.options.is_empty() {
-        let why = "coop cannot read what this dialog offers; answer it in the terminal, or by /api/v1/input";
-        return Err(Refusal::NoSuchOption(why.into()));
-    }
     let gone = || Refusal::NoSuchOption("what the agent asked is not on its screen any more".into());
     let now = shown_now.ok_or_else(gone)?;
     if !is_asked(ask, &now.draft) {

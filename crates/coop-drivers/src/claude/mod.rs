@@ -26,7 +26,8 @@ use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, Screen, TurnO
 use serde_json::{Value, json};
 
 use crate::driver::{
-    Driver, Heeds, Launch, Observation, OnScreen, Refusal, Runtime, Setup, SetupError, Step, StopReply, View,
+    Driver, Heeds, Launch, Observation, OnScreen, Refusal, Runtime, ScreenKind, Setup, SetupError, Step, StopReply,
+    View,
 };
 use crate::registry::{Known, Login};
 use crate::rules::Rules;
@@ -280,6 +281,17 @@ impl Driver for Claude {
             Observation::Title(title) => self.observe_title(title),
             Observation::Screen(screen) => self.observe_screen(screen),
         }
+    }
+
+    fn classify(&self, screen: &Screen) -> ScreenKind {
+        self.classify(screen)
+    }
+
+    fn missing_signals(&self) -> Vec<&'static str> {
+        let hook = (self.expects_hooks && !self.hooked).then_some("a hook");
+        let status = self.status.is_empty().then_some("the status file");
+        let pastes = (self.runtime == Runtime::Pty && !self.ready).then_some("a terminal that takes pastes");
+        [hook, status, pastes].into_iter().flatten().collect()
     }
 
     fn owns_status(&self, file: &Value) -> bool {

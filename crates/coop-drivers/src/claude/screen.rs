@@ -5,8 +5,8 @@ use coop_api::{AskKind, EvidenceSource, Screen, TurnOutcome};
 use super::keys::{self, Shown};
 use super::status::DIALOG_OPEN;
 use super::{Claude, input};
-use crate::driver::OnScreen;
-use crate::rules::{Choosing, Hint, is_rule, rows, shows_rows, told};
+use crate::driver::{OnScreen, ScreenKind};
+use crate::rules::{Choosing, Hint, filled_rows, is_rule, rows, shows_rows};
 use crate::{AskDraft, Meaning, Signal};
 
 /// How many lines of a dialog without options are told.
@@ -30,7 +30,7 @@ impl Claude {
             if self.rules.shows_work(&self.rows) {
                 let meaning = Meaning::Working { tool: None };
                 signals.push(Signal::new(EvidenceSource::Screen, "the screen shows work", meaning));
-            } else if self.rules.shows_prompt(&self.rows) && screen.modes.bracketed_paste {
+            } else if self.input_open && self.rules.shows_prompt(&self.rows) && screen.modes.bracketed_paste {
                 signals.push(Signal::new(EvidenceSource::Screen, "the screen shows the prompt", Meaning::Quiet));
             }
         }
@@ -81,7 +81,7 @@ impl Claude {
         // Before it is drawn, with a line above it, there is nothing to tell.
         let top = rows.iter().rposition(|row| is_rule(row))? + 1;
         let heading = dialog.as_ref().map(|dialog| dialog.heading.clone());
-        let heading = heading.unwrap_or_else(|| told(&rows[top..]).into_iter().take(SHOWN).collect());
+        let heading = heading.unwrap_or_else(|| filled_rows(&rows[top..]).into_iter().take(SHOWN).collect());
         (!heading.is_empty()).then(|| keys::command_draft(heading, dialog.as_ref()))
     }
 
@@ -91,8 +91,18 @@ impl Claude {
             return None;
         }
         let top = self.rows.iter().rposition(|row| is_rule(row)).map_or(0, |rule| rule + 1);
-        let shown: Vec<_> = told(&self.rows[top..]).into_iter().take(SHOWN).collect();
+        let shown: Vec<_> = filled_rows(&self.rows[top..]).into_iter().take(SHOWN).collect();
         (!shown.is_empty()).then(|| keys::unread_draft(&self.waiting_for, shown))
+    }
+
+    pub(super) fn classify(&self, screen: &Screen) -> ScreenKind {
+        if self.on_screen.is_some() {
+            ScreenKind::Dialog
+        } else if input::input(screen).is_some() {
+            ScreenKind::Input
+        } else {
+            ScreenKind::Unknown
+        }
     }
 
     pub(super) fn is_on_screen(&self, what: &OnScreen, screen: &Screen) -> bool {

@@ -15,12 +15,13 @@ mod setup;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use coop_api::{Answer, Ask, Capability, Configure, Usage};
+use coop_api::{Answer, Ask, Capability, Configure, Screen, Usage};
 use serde_json::{Value, json};
 
 use self::setup::{Begin, Way};
 use crate::driver::{
-    Driver, Expected, Heeds, Launch, Observation, Refusal, Runtime, Say, Setup, SetupError, Step, StopReply, View,
+    Driver, Expected, Heeds, Launch, Observation, Refusal, Runtime, Say, ScreenKind, Setup, SetupError, Step,
+    StopReply, View,
 };
 use crate::recent::Recent;
 use crate::registry::{Known, Login};
@@ -217,6 +218,16 @@ impl Driver for Codex {
     fn heeds(&self) -> Heeds {
         let has_server = self.way == Way::Server;
         Heeds { resume: has_server, isolated: true, settings: has_server, mcp: has_server, ..Heeds::default() }
+    }
+
+    fn classify(&self, screen: &Screen) -> ScreenKind {
+        self.classify(screen)
+    }
+
+    fn missing_signals(&self) -> Vec<&'static str> {
+        let server = (self.way == Way::Server && !self.linked).then_some("its app-server");
+        let thread = (self.way == Way::Server && self.thread.is_none()).then_some("a conversation");
+        [server, thread].into_iter().flatten().collect()
     }
 
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {

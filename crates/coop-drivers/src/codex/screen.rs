@@ -9,9 +9,12 @@ use coop_api::{Answer, Ask, AskKind, EvidenceSource, OptionKind, Screen, TurnOut
 
 use super::Codex;
 use super::setup::Way;
-use crate::driver::{Refusal, Step, TITLE_LEAD};
+use crate::driver::{Refusal, ScreenKind, Step, TITLE_LEAD};
 use crate::rules::{Dialog, Hint, Rules, rows};
 use crate::{Meaning, Signal, keys};
+
+/// What stands before its input.
+const INPUT_MARK: &str = "›";
 
 impl Codex {
     /// The title has a spinner while it works, and loses it when it waits: for a message, or for the answer to a dialog that
@@ -63,11 +66,21 @@ impl Codex {
                 // Its prompt is there also while it works.
                 let meaning = Meaning::Working { tool: None };
                 signals.push(Signal::new(EvidenceSource::Title, "the title shows work", meaning));
-            } else if self.rules.shows_prompt(&lines) && screen.modes.bracketed_paste {
+            } else if shows_input(screen, &lines) && self.rules.shows_prompt(&lines) {
                 signals.push(self.observe_prompt(at));
             }
         }
         signals
+    }
+
+    pub(super) fn classify(&self, screen: &Screen) -> ScreenKind {
+        if self.on_screen.is_some() {
+            ScreenKind::Dialog
+        } else if shows_input(screen, &rows(screen)) {
+            ScreenKind::Input
+        } else {
+            ScreenKind::Unknown
+        }
     }
 
     fn observe_prompt(&mut self, at: u64) -> Signal {
@@ -80,6 +93,14 @@ impl Codex {
             None => Signal::new(EvidenceSource::Screen, "the screen shows the prompt", Meaning::Quiet),
         }
     }
+}
+
+/// Tells whether the input is on the screen. The options of a dialog have the same mark, but only the input has the cursor.
+fn shows_input(screen: &Screen, lines: &[String]) -> bool {
+    let cursor = usize::from(screen.cursor.row);
+    let is_within = |from: usize| lines.get(from..=cursor).is_some_and(|rows| rows.iter().all(|row| !row.is_empty()));
+    let from = lines.iter().rposition(|line| line.starts_with(INPUT_MARK));
+    screen.cursor.visible && screen.modes.bracketed_paste && from.is_some_and(is_within)
 }
 
 /// Returns a dialog of the set-up whose options stand apart. Nothing is typed into those, so they need not be as certain.

@@ -19,7 +19,8 @@ use serde_json::{Value, json};
 use self::ask::Notified;
 use self::content::Calls;
 use crate::driver::{
-    Driver, Heeds, Launch, Observation, OnScreen, Refusal, Runtime, Setup, SetupError, Step, StopReply, View,
+    Driver, Heeds, Launch, Observation, OnScreen, Refusal, Runtime, ScreenKind, Setup, SetupError, Step, StopReply,
+    View,
 };
 use crate::recent::Recent;
 use crate::registry::{Known, Login};
@@ -238,7 +239,7 @@ impl Gemini {
             let signal = |detail, meaning| Signal::new(EvidenceSource::Screen, detail, meaning);
             if self.rules.shows_work(&lines) {
                 signals.push(signal("the screen shows work", Meaning::Working { tool: None }));
-            } else if self.rules.shows_prompt(&lines) && self.ready {
+            } else if self.ready && self.rules.shows_prompt(&lines) {
                 signals.push(signal("the screen shows the prompt", Meaning::Quiet));
             }
         }
@@ -368,6 +369,25 @@ impl Driver for Gemini {
     /// Hooks of the project have a say in it too; the title tells, unless it is switched off.
     fn ends_on_stop(&self) -> bool {
         !self.titled
+    }
+
+    fn classify(&self, screen: &Screen) -> ScreenKind {
+        let lines = rows(screen);
+        let is_dialog = self.set_up.is_some() || self.asked.is_some() || self.early.is_some();
+        if is_dialog && self.rules.dialog(&lines, Hint::Needed).is_some() {
+            ScreenKind::Dialog
+        } else if input::input(&lines).is_some() {
+            ScreenKind::Input
+        } else {
+            ScreenKind::Unknown
+        }
+    }
+
+    fn missing_signals(&self) -> Vec<&'static str> {
+        let hook = (self.expects_hooks && !self.hooked).then_some("a hook");
+        let title = (!self.titled).then_some("a title with its state");
+        let input = (!self.ready).then_some("an input that takes pastes");
+        [hook, title, input].into_iter().flatten().collect()
     }
 
     fn is_behind(&self) -> bool {

@@ -24,7 +24,8 @@ pub(crate) use self::wrap::{chosen, converses, wrapped};
 use self::reread::Reread;
 use self::setup::{Begin, Program, Words};
 use crate::driver::{
-    Driver, Expected, Heeds, Launch, Observation, Refusal, Runtime, Say, Setup, SetupError, Step, StopReply, View,
+    Driver, Expected, Heeds, Launch, Observation, Refusal, Runtime, Say, ScreenKind, Setup, SetupError, Step,
+    StopReply, View,
 };
 use crate::recent::Recent;
 use crate::registry::{Known, Login};
@@ -278,6 +279,16 @@ impl Driver for OpenCode {
 
     fn heeds(&self) -> Heeds {
         Heeds { resume: true, isolated: true, settings: true, mcp: true, ..Heeds::default() }
+    }
+
+    fn classify(&self, screen: &Screen) -> ScreenKind {
+        if self.rules.shows_prompt(&rows(screen)) { ScreenKind::Input } else { ScreenKind::Unknown }
+    }
+
+    fn missing_signals(&self) -> Vec<&'static str> {
+        let server = (!self.is_alone && self.link != LinkState::Up).then_some("its server");
+        let session = (!self.is_alone && self.session.is_none()).then_some("a session");
+        [server, session].into_iter().flatten().collect()
     }
 
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {

@@ -221,9 +221,9 @@ impl Rules {
         let top = above.iter().rposition(|line| is_rule(line)).map(|rule| rule + 1);
         let is_framed = self.dialog.as_ref().is_some_and(|rule| rule.framed);
         let first = top.unwrap_or(if is_framed { 0 } else { above.len().saturating_sub(HEADING) });
-        let mut heading = told(&above[first..]);
+        let mut heading = filled_rows(&above[first..]);
         if is_framed {
-            heading = told(&heading.iter().map(|line| unboxed(line).to_owned()).collect::<Vec<_>>());
+            heading = filled_rows(&heading.iter().map(|line| unboxed(line).to_owned()).collect::<Vec<_>>());
         }
         let text = heading.join("\n");
         let kind = self.asks.iter().find(|(_, pattern)| pattern.is_match(&text)).map(|(kind, _)| *kind)?;
@@ -272,8 +272,9 @@ impl Dialog {
     }
 }
 
-/// Returns the rows of a heading that say something. Whether a page is filled in already is not part of what is asked.
-pub(crate) fn told(rows: &[String]) -> Vec<String> {
+/// Returns the rows that have something on them, trimmed. A box counts as the same whether it is ticked or not: what a person
+/// has filled in is not part of what is asked.
+pub fn filled_rows(rows: &[String]) -> Vec<String> {
     let rows = rows.iter().map(|line| line.trim().replace('☒', "☐"));
     rows.filter(|line| !line.is_empty()).collect()
 }

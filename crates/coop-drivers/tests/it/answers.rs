@@ -246,6 +246,7 @@ fn any_denial() -> impl Strategy<Value = Answer> {
             text,
             answers,
             input,
+            keys: Vec::new(),
             shown: None,
         },
     )

@@ -4,10 +4,17 @@ use std::sync::Arc;
 
 use coop_api::{Cursor, CursorShape, Line, Memo, Modes, Offset, Run, Screen, Seq, Size, Style};
 
-/// Returns a screen with these rows, of a terminal that takes pastes.
+/// Returns a screen with these rows, of a terminal that takes pastes. A recording has no cursor: Codex has it in its input, and
+/// none while it asks.
 pub(crate) fn screen<'a>(rows: impl IntoIterator<Item = &'a str>) -> Screen {
-    let lines = rows.into_iter().map(|row| line(&[(row, Style::default())]));
-    of_lines(lines.collect(), Modes { bracketed_paste: true, ..Modes::default() })
+    let rows: Vec<_> = rows.into_iter().collect();
+    let lines = rows.iter().map(|row| line(&[(row, Style::default())])).collect();
+    let mut screen = of_lines(lines, Modes { bracketed_paste: true, ..Modes::default() });
+    if let Some(at) = rows.iter().rposition(|row| row.starts_with('›')) {
+        screen.cursor.row = u16::try_from(at).expect("small");
+        screen.cursor.visible = !rows[at].starts_with("› 1.");
+    }
+    screen
 }
 
 /// Returns a row of stretches, each in its style.

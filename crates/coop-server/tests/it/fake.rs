@@ -223,7 +223,7 @@ impl Fake {
                 via: "hook".into(),
                 confirmed_by: None,
             }),
-            Request::Explain => Reply::Explanation(Explanation {
+            Request::Explain => Reply::Explanation(Box::new(Explanation {
                 state: AgentState::Idle,
                 evidence: Evidence { source: EvidenceSource::Hook, detail: "Stop".into() },
                 signals: vec![Heard {
@@ -233,7 +233,8 @@ impl Fake {
                     meaning: "idle".into(),
                     verdict: "accepted".into(),
                 }],
-            }),
+                missing_signals: Vec::new(),
+            })),
             Request::Asks => Reply::Asks(vec![ask()]),
             Request::Hook(call) => Reply::Hook(Some(serde_json::json!({ "heard": call.event }))),
             Request::Transcript => Reply::Transcript(Bytes::from_static(b"{\"type\":\"user\"}\n")),

@@ -11,6 +11,7 @@ use coop_drivers::{AskDraft, Expected, Meaning, Reach, Refusal, Signal, Verdict,
 use serde_json::Value;
 
 use super::perform::{Performance, Proof, Purpose, Via};
+use super::stall::wants_keys;
 use super::{Agent, Effect, Now, ReplyTo, withdrawn};
 
 /// A dialog on the screen counts as an ask of its own only if no hook reports it within this time.
@@ -48,6 +49,16 @@ impl Asks {
 
     pub(super) fn is_open(&self, id: &AskId) -> bool {
         self.open.iter().any(|open| open.ask.id == *id)
+    }
+
+    /// Tells whether nothing is asked and no dialog on the screen is about to be.
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.seen.is_none()
+    }
+
+    /// Returns the ask that was opened last.
+    pub(super) fn newest(&self) -> Option<AskId> {
+        self.open.last().map(|open| open.ask.id.clone())
     }
 
     /// Returns the ask that a state is about.
@@ -216,7 +227,13 @@ impl Agent {
         }
     }
 
-    fn open_ask(&mut self, signal: &Signal, draft: &AskDraft, now: &Now, effects: &mut Vec<Effect>) -> Verdict {
+    pub(super) fn open_ask(
+        &mut self,
+        signal: &Signal,
+        draft: &AskDraft,
+        now: &Now,
+        effects: &mut Vec<Effect>,
+    ) -> Verdict {
         if draft.reach == Reach::Keys {
             self.asks.seen = None;
         }
@@ -343,8 +360,15 @@ impl Agent {
         let steps = self.find(answer).and_then(|at| {
             let open = &self.asks.open[at];
             answer.check(open.ask.kind).map_err(|why| Error::new(ErrorCode::BadRequest, why))?;
-            let view = View { runtime: self.runtime, screen };
-            let steps = self.driver.answer(&open.ask, &open.reach, answer, &view).map_err(refused)?;
+            let steps = if wants_keys(&open.ask, &open.reach) {
+                Self::type_answer(&open.ask, answer, screen)?
+            } else if answer.keys.is_empty() {
+                let view = View { runtime: self.runtime, screen };
+                self.driver.answer(&open.ask, &open.reach, answer, &view).map_err(refused)?
+            } else {
+                let why = format!("{} takes no keys; answer it with one of its options", open.ask.id);
+                return Err(Error::bad_request(why));
+            };
             Ok((open.ask.clone(), open.reach.clone(), steps))
         });
         match steps {

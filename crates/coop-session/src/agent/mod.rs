@@ -7,6 +7,7 @@ mod gate;
 mod hook;
 mod nudges;
 mod perform;
+mod stall;
 mod usage;
 
 use std::collections::VecDeque;
@@ -28,6 +29,7 @@ use self::asks::Asks;
 pub use self::gate::{StopConfig, StopMode};
 use self::nudges::Nudges;
 use self::perform::{Performance, Proof};
+use self::stall::Stall;
 use self::usage::UsageBook;
 use crate::lock::Held;
 
@@ -93,6 +95,7 @@ pub(crate) struct Agent {
     /// When to look once more, because of a new title.
     look_again_at: Option<Instant>,
     looked: Option<Instant>,
+    stall: Stall,
 }
 
 /// What time it is, by both clocks, and where the screen is.
@@ -153,6 +156,7 @@ impl Agent {
             look_at: None,
             look_again_at: None,
             looked: None,
+            stall: Stall::new(now.instant),
         }
     }
 
@@ -207,6 +211,7 @@ impl Agent {
             self.look_again_at = Some(now.instant + TITLE_LEAD);
             effects.extend(self.observe(&Observation::Title(&screen.title), now));
         }
+        self.record_screen(screen, now, &mut effects);
         effects.extend(self.observe(&Observation::Screen(screen), now));
         effects
     }
@@ -221,6 +226,9 @@ impl Agent {
             self.link_changed(now, &mut effects);
         }
         let signals = self.driver.observe(seen, now.millis());
+        if !signals.is_empty() && !matches!(seen, Observation::Screen(_)) {
+            self.record_progress("the agent goes on", now, &mut effects);
+        }
         for signal in &signals {
             match (&signal.meaning, seen) {
                 // A long conversation that is resumed counts, but it is not told again.
@@ -463,6 +471,7 @@ impl Agent {
             performing,
             self.asks.deadline(),
             closing,
+            self.stall_deadline(),
         ];
         due.into_iter().flatten().min()
     }
@@ -474,6 +483,7 @@ impl Agent {
         let verdict = self.arbiter.tick(now.instant);
         self.follow(verdict, now, &mut effects);
         self.open_due_dialog(now, &mut effects);
+        self.judge_stall(screen, now, &mut effects);
         effects.extend(self.go_on(screen, now));
         effects
     }
@@ -547,7 +557,8 @@ impl Agent {
             signals.insert(at, polled.clone());
         }
         let (state, evidence) = (self.arbiter.state().clone(), self.arbiter.evidence().clone());
-        Explanation { state, evidence, signals }
+        let missing_signals = self.driver.missing_signals().into_iter().map(str::to_owned).collect();
+        Explanation { state, evidence, signals, missing_signals }
     }
 
     fn withdraw_all(&mut self, why: &str, effects: &mut Vec<Effect>) {

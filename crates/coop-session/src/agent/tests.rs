@@ -8,6 +8,7 @@ use super::*;
 
 mod hooked;
 mod linked;
+mod stalled;
 
 const RULE: &str = "────────────────────────────────────────";
 

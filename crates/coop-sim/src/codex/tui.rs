@@ -14,7 +14,9 @@ use crate::claude::raw_mode;
 const CLEAR: &str = "\x1b[2J\x1b[H";
 const MODEL: &str =
     "  Meet GPT-6 Sol\r\n\r\n› 1. Try new model\r\n  2. Use existing model\r\n\r\n  enter/esc confirm · ^c quit\r\n";
-const PROMPT: &str = "\r\n› Ask Codex to do anything\r\n";
+/// The cursor stands in the input, and is hidden while a dialog is in its place.
+const PROMPT: &str = "\x1b[?25h\r\n› Ask Codex to do anything\r\x1b[2C";
+const HIDE_CURSOR: &str = "\x1b[?25l";
 
 /// What a person sees and types.
 struct Interface {
@@ -35,7 +37,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<i32> {
     let mut keys = keys();
     write("\x1b[?2004h")?;
     if std::env::var_os("COOP_SIM_DIALOGS").is_some_and(|on| on == "1") {
-        write(&format!("{CLEAR}{MODEL}"))?;
+        write(&format!("{CLEAR}{HIDE_CURSOR}{MODEL}"))?;
         while !matches!(keys.recv().await, Some(b'1' | b'2' | b'\r') | None) {}
     }
     let own = args.remote.is_none().then(|| args.home().map(hub::start)).transpose()?;
@@ -161,7 +163,7 @@ impl Interface {
             (Some(asked), _) => {
                 let what = asked["params"]["commandActions"][0]["command"].as_str().unwrap_or("change files");
                 screen.push_str(&format!(
-                    "\r\n  Would you like to run the following command?\r\n\r\n  $ {what}\r\n\r\n› 1. Yes, proceed (y)\r\n  \
+                    "{HIDE_CURSOR}\r\n  Would you like to run the following command?\r\n\r\n  $ {what}\r\n\r\n› 1. Yes, proceed (y)\r\n  \
                      2. Yes, and don't ask again for this session (p)\r\n  \
                      3. No, and tell Codex what to do differently (esc)\r\n\r\n  \
                      Press enter to confirm or esc to cancel\r\n"
@@ -178,7 +180,7 @@ impl Interface {
             screen.push_str(
                 match &self.typed[..] {
                     [] => PROMPT.to_owned(),
-                    typed => format!("\r\n› {}\r\n", String::from_utf8_lossy(typed)),
+                    typed => format!("\x1b[?25h\r\n› {}", String::from_utf8_lossy(typed)),
                 }
                 .as_str(),
             );
