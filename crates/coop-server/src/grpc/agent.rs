@@ -116,6 +116,7 @@ pub(super) fn answer(request: RespondRequest) -> Result<Answer, Error> {
         text: request.text,
         answers: answers.collect::<Result<_, Error>>()?,
         input: input.map_err(|error| Error::bad_request(format!("input_json is not JSON: {error}")))?,
+        keys: request.keys,
         shown: None,
     })
 }
@@ -168,6 +169,7 @@ impl From<Explanation> for ExplainResponse {
             detection_tier: explanation.evidence.source.as_str().into(),
             evidence: explanation.evidence.detail,
             signals: signals.collect(),
+            missing_signals: explanation.missing_signals,
         }
     }
 }

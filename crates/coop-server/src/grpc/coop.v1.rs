@@ -372,6 +372,8 @@ pub struct RespondRequest {
     pub answers: ::prost::alloc::vec::Vec<QuestionAnswer>,
     #[prost(string, optional, tag = "8")]
     pub input_json: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "9")]
+    pub keys: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct QuestionAnswer {
@@ -426,6 +428,8 @@ pub struct ExplainResponse {
     pub evidence: ::prost::alloc::string::String,
     #[prost(message, repeated, tag = "4")]
     pub signals: ::prost::alloc::vec::Vec<HeardSignal>,
+    #[prost(string, repeated, tag = "5")]
+    pub missing_signals: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct HeardSignal {
