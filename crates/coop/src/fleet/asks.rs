@@ -71,7 +71,8 @@ fn words(response: &Response) -> String {
     let quoted = |name: &str, text: &String| format!("{name} {}", coop_policy::quoted(text));
     let answers = response.answers.iter().map(|answer| quoted("--answer", answer));
     let text = response.text.iter().map(|text| quoted("--text", text));
-    response.answer.iter().cloned().chain(answers).chain(text).collect::<Vec<_>>().join(" ")
+    let keys = response.keys.iter().map(|key| quoted("--keys", key));
+    response.answer.iter().cloned().chain(answers).chain(text).chain(keys).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns asks as a list, each with its input, what can be answered, and the command that says yes.
@@ -94,8 +95,10 @@ fn listed(asks: &[Value], paper: Paper, extent: Extent) -> String {
             shown.push(format!("    … (+{} lines), shown by `coop asks {agent}`", whole.len() - most));
         }
         shown.extend(choices(ask).iter().map(|line| format!("    {}", visible_line(line))));
-        let answer = match (items(ask, "questions").len(), ask["kind"] == "question") {
-            (2.., _) => vec!["--answer NUMBER"; items(ask, "questions").len()].join(" "),
+        let questions = items(ask, "questions").len();
+        let answer = match (questions, ask["kind"] == "question") {
+            (0, _) if ask["channel"] == "keys" && items(ask, "options").is_empty() => "--keys KEY…".to_owned(),
+            (2.., _) => vec!["--answer NUMBER"; questions].join(" "),
             (_, true) => "NUMBER".to_owned(),
             (_, false) => "yes".to_owned(),
         };
@@ -200,6 +203,7 @@ pub(super) fn body(response: &Response) -> anyhow::Result<Value> {
     }
     body["ask"] = json!(response.ask);
     body["text"] = json!(response.text);
+    body["keys"] = json!(response.keys);
     Ok(body)
 }
 
@@ -269,7 +273,7 @@ mod tests {
     fn an_answer_says_what_was_said() {
         let said = |answer: Option<&str>, answers: &[&str]| {
             let answers = answers.iter().map(|answer| (*answer).to_owned()).collect();
-            body(&Response { ask: None, answer: answer.map(str::to_owned), answers, text: None })
+            body(&Response { ask: None, answer: answer.map(str::to_owned), answers, text: None, keys: Vec::new() })
         };
         let nothing = Value::Null;
         for (answer, expected) in [("yes", json!(true)), ("no", json!(false))] {

@@ -209,7 +209,7 @@ pub(crate) struct Response {
     #[arg(long, value_name = "ID")]
     pub(crate) ask: Option<String>,
     /// Yes, no, or the number of an option as `coop asks` lists them; 1,3 where several can be chosen
-    #[arg(value_name = "ANSWER", required_unless_present_any = ["answers", "text"])]
+    #[arg(value_name = "ANSWER", required_unless_present_any = ["answers", "text", "keys"])]
     pub(crate) answer: Option<String>,
     /// The answer to one of several questions, once for each in their order: a number, 1,3, or your own words
     #[arg(id = "answers", long = "answer", value_name = "ANSWER", conflicts_with = "answer")]
@@ -217,6 +217,9 @@ pub(crate) struct Response {
     /// Why not, or the answer in your own words
     #[arg(long)]
     pub(crate) text: Option<String>,
+    /// Keys to press, for a screen whose options coop does not know: Down Enter
+    #[arg(long, value_name = "KEY", num_args = 1.., conflicts_with_all = ["answer", "answers", "text"])]
+    pub(crate) keys: Vec<String>,
 }
 
 /// The store's file.

@@ -45,9 +45,11 @@ pub(super) fn agent(agent: &Value) -> io::Result<()> {
 /// Writes what an agent's state rests on, the newest last.
 pub(super) fn explained(explained: &Value) -> io::Result<()> {
     let evidence = &explained["evidence"];
+    let missing: Vec<_> = items(explained, "missing_signals").iter().map(text).collect();
     facts(&[
         ("state", text(&explained["state"]["state"])),
         ("because", format!("{}: {}", text(&evidence["source"]), text(&evidence["detail"]))),
+        ("not seen", missing.join(", ")),
     ])?;
     let row = |heard: &Value| ["ts", "source", "meaning", "verdict", "detail"].map(|name| text(&heard[name])).to_vec();
     let rows: Vec<_> = items(explained, "signals").iter().map(row).collect();

@@ -42,6 +42,7 @@ mod servers;
 mod session_file;
 mod shim;
 mod sidecar;
+mod stalled;
 mod supply;
 mod tool;
 mod tools_real;
