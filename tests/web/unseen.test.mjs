@@ -1,6 +1,6 @@
 // Nothing is allowed that was not seen: an ask keeps its place and its mark, and all of it has to have been on the screen.
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -243,6 +243,36 @@ test('the state says whether an agent runs in a sandbox', limit, async () => {
   await page.getByRole('tab', { name: 'Usage' }).click();
   await page.getByRole('tab', { name: 'State' }).click();
   await page.locator('.panel.state .hint', { hasText: 'No sandbox' }).waitFor();
+  assert.deepEqual(page.errors, []);
+  await page.context().close();
+});
+
+const STRANGER = `#!/bin/sh
+case "$*" in *--version*) echo stranger 0; exit 0;; esac
+printf '\\033[?2004h\\033[?25lA quite new dialog\\r\\n\\r\\n   [ Go on ]   [ Leave ]\\r\\n'
+stty raw -echo
+dd bs=1 count=4 of=keys 2>/dev/null
+printf '\\033[2J\\033[HOn we go.\\r\\n'
+exec sleep 1000
+`;
+
+test('a screen that coop does not know is answered by keys', limit, async () => {
+  const program = join(lab.work, 'claude');
+  writeFileSync(program, STRANGER, { mode: 0o755 });
+  const definition = `[agents.stranger]\ndriver = "claude"\nkind = "crew"\ncommand = [${JSON.stringify(program)}]\n`;
+  await lab.ok('POST', 'agents', { definition, name: 'stranger', folder: lab.work });
+  const page = await open(chromium, lab.url);
+  const sent = answersOf(page);
+  await card(page, 'stranger').getByText('A quite new dialog').waitFor();
+  const press = card(page, 'stranger').locator('[data-kind=keys]');
+  assert.equal(await press.isDisabled(), true, 'no key is chosen');
+  await card(page, 'stranger').getByRole('button', { name: 'Add Right' }).click();
+  await card(page, 'stranger').getByLabel('Characters to type').fill('y');
+  await isAccessible(page);
+  await press.filter({ hasText: '→ y' }).click();
+  await card(page, 'stranger').waitFor({ state: 'detached' });
+  assert.deepEqual(sent[0].keys, ['Right', 'y']);
+  assert.equal(readFileSync(join(lab.work, 'keys'), 'latin1'), '\x1b[Cy');
   assert.deepEqual(page.errors, []);
   await page.context().close();
 });
