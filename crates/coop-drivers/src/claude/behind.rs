@@ -14,6 +14,8 @@ pub(super) struct Behind {
     awaited: HashMap<Speaker, String>,
     /// Whether the line is awaited that ends a turn.
     end: bool,
+    /// Whether the line with the person's message is awaited.
+    prompt: bool,
 }
 
 impl Behind {
@@ -22,7 +24,7 @@ impl Behind {
     }
 
     pub(super) fn is_any(&self) -> bool {
-        self.end || !self.awaited.is_empty()
+        self.end || self.prompt || !self.awaited.is_empty()
     }
 
     /// Notes what was told.
@@ -40,6 +42,15 @@ impl Behind {
         if !self.said.get(&speaker).is_some_and(|said| is_same(said, text)) {
             self.awaited.insert(speaker, text.to_owned());
         }
+    }
+
+    /// Notes that the log has not told yet what the person said.
+    pub(super) fn await_prompt(&mut self) {
+        self.prompt = true;
+    }
+
+    pub(super) fn prompt_told(&mut self) {
+        self.prompt = false;
     }
 
     /// Notes that the turn is over, of which the log will have a line.

@@ -102,8 +102,13 @@ impl Claude {
         if is_none {
             return None;
         }
-        if role == Role::Assistant {
-            self.behind.said(subagent, text);
+        match role {
+            Role::Assistant => self.behind.said(subagent, text),
+            Role::User if subagent.is_none() => {
+                self.has_logged_prompt = true;
+                self.behind.prompt_told();
+            }
+            Role::User => {}
         }
         let id = message["id"].as_str().map(str::to_owned);
         Some(Meaning::Said(Message { role, text: text.to_owned(), id, subagent: subagent.map(str::to_owned) }))

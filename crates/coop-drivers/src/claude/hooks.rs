@@ -64,6 +64,10 @@ impl Claude {
                 // Over pipes the protocol tells what the agent itself says, and in order.
                 if let (Some(text), Runtime::Pty) = (&last_message, self.runtime) {
                     self.behind.await_words(None, text);
+                    // The first lines of a new log come in any order.
+                    if !self.has_logged_prompt {
+                        self.behind.await_prompt();
+                    }
                 }
                 vec![signal(Meaning::StopWanted {
                     again: payload["stop_hook_active"].as_bool().unwrap_or(false),
@@ -123,6 +127,7 @@ impl Claude {
         signals.push(signal(Meaning::Started(source)));
         self.started = true;
         self.settled_at = at;
+        self.has_logged_prompt &= source != StartSource::Clear;
         match (source, self.compacting.take()) {
             // The turn in whose middle it was goes on.
             (StartSource::Compact, Some(Compaction::Auto)) => signals.push(signal(Meaning::Working { tool: None })),

@@ -160,6 +160,8 @@ pub(crate) struct Claude {
     /// Uses of tools that were told already.
     told: Told,
     behind: Behind,
+    /// Whether the log has told of any message of a person.
+    has_logged_prompt: bool,
     /// Over pipes: whether a hook told of a turn that the protocol is yet to tell of.
     announced: bool,
     /// How many requests were made over the control protocol.
@@ -210,6 +212,7 @@ impl Claude {
             worked_once: false,
             told: Told::default(),
             behind: Behind::default(),
+            has_logged_prompt: false,
             announced: false,
             requests: 0,
             rows: Vec::new(),

@@ -346,9 +346,13 @@ fn a_turn_is_behind_until_the_log_has_told_what_was_said_last() {
     late.see(&said("on it"), 2_002);
     assert!(late.driver.is_behind());
     late.see(&said("done"), 2_003);
+    assert!(late.driver.is_behind(), "the message of the person is missing");
+    let asked = || log(json!({ "type": "user", "message": { "role": "user", "content": "go" } }));
+    late.see(&asked(), 2_004);
     assert!(!late.driver.is_behind());
     let mut early = Mimic::ready();
     early.see(&hook(prompt()), 1_000);
+    early.see(&asked(), 1_400);
     early.see(&said("done"), 1_500);
     early.see(&stop(), 2_000);
     assert!(!early.driver.is_behind());
