@@ -8,10 +8,11 @@ use std::path::PathBuf;
 
 use coop_api::{AgentId, AgentState, Answer, AskId, AskKind, ErrorCode, Seq};
 use coop_fleet::Fact;
+use coop_fleet::ProcessIdentity;
 use coop_fleet::adapter::{AgentAdapter, AgentAdapterError, AgentConfig, AgentReconnectConfig};
 use coop_fleet::definition::Start;
 use coop_fleet::engine::{Input, StopMode};
-use coop_fleet::launcher::Keeper;
+use coop_fleet::launcher::RunOwner;
 use coop_fleet::shim::{LocalHttp, Ports};
 use futures_util::SinkExt;
 use rustix::process::{Pid, Signal, kill_process};
@@ -71,7 +72,7 @@ impl Lab {
             record: None,
             sandbox: None,
             asks_before: 0,
-            keeper: Keeper::Fleet,
+            run_owner: RunOwner::Fleet,
         }
     }
 
@@ -85,7 +86,7 @@ impl Lab {
         let (sender, facts) = mpsc::channel(1024);
         self.adapter = LocalHttp::new(self.home.path(), Ports::Any, Map::new());
         self.facts = facts;
-        let config = AgentReconnectConfig { agent: agent(), known, resumed: false, keeper: Keeper::Fleet };
+        let config = AgentReconnectConfig { agent: agent(), known, resumed: false, run_owner: RunOwner::Fleet };
         self.adapter.reconnect(config, sender).await.expect("it runs");
     }
 
@@ -388,9 +389,7 @@ fn what_a_shim_does_wrong_is_counted_and_nothing_is_told_twice() {
         ];
         let server = tokio::spawn(hostile(listener, connections));
         let mut lab = Lab::new(Ports::Any);
-        let stat = fs::read_to_string("/proc/self/stat").expect("we run");
-        let started = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19)).expect("it is there");
-        let identity = json!({ "pid": std::process::id(), "started": started.parse::<u64>().expect("a number") });
+        let identity = ProcessIdentity::of(std::process::id()).expect("we run");
         let folder: PathBuf = lab.home.path().join("agents/a1");
         fs::create_dir_all(&folder).expect("made");
         fs::write(folder.join("shim.json"), json!({ "identity": identity, "port": port }).to_string())
