@@ -66,7 +66,7 @@ pub(crate) const RUNNERS: &[(&str, usize)] = &[
     ("yarn", 1),
 ];
 
-/// Programs that may run what no word of theirs shows, whatever their words, and why.
+/// Programs that can run commands which their command line does not show, and why.
 const OPAQUE: &[(&str, &[&str])] = &[
     (
         "may start a shell",

@@ -30,7 +30,7 @@ pub enum SandboxError {
     #[error("{} is reached by a link that the agent could change; name the place that it leads to", .0.display())]
     Linked(PathBuf),
     /// A folder is too much.
-    #[error("{} cannot be the folder of an agent in a sandbox; start it in a folder below, or name one", .0.display())]
+    #[error("{} cannot be the folder of an agent in a sandbox: it holds the home or folders of the system; start the agent in a folder of a project", .0.display())]
     TooMuch(PathBuf),
     /// A folder holds what programs outside of the sandbox run or obey.
     #[error(

@@ -10,7 +10,7 @@ pub(crate) struct Mount {
     pub(crate) depth: usize,
     pub(crate) kind: Kind,
     pub(crate) path: PathBuf,
-    /// What is there instead of an empty folder, if it is hidden.
+    /// The folder that is mounted in place of a hidden one, instead of an empty one.
     pub(crate) instead: Option<PathBuf>,
 }
 

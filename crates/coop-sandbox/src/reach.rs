@@ -50,7 +50,7 @@ pub struct Prepared {
     pub bubblewrap: Vec<OsString>,
     /// The arguments of `coop enter`, the first program in the sandbox, for [`crate::check_mounted`].
     pub enter: Vec<OsString>,
-    /// Paths with what the agent may do there and below, the deeper ones later.
+    /// What the agent may do at each path and below, the deeper paths later.
     pub access: Vec<(PathBuf, Access)>,
 }
 

@@ -109,7 +109,7 @@ const SECRETS: [&str; 103] = [
     ".zsh_history",
 ];
 
-/// What programs outside of every sandbox run or obey, below a home.
+/// Start-up files and program folders in a home, which programs outside of the sandbox run or obey.
 pub(crate) const OBEYED: [&str; 34] = [
     ".bash_login",
     ".bash_logout",

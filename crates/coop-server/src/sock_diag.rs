@@ -79,7 +79,7 @@ fn id(local: SocketAddr, remote: SocketAddr) -> [u8; ID] {
 }
 
 fn parse(answer: &[u8], local: SocketAddr, remote: SocketAddr) -> io::Result<Option<TcpSocket>> {
-    let short = || io::Error::new(io::ErrorKind::InvalidData, "a short answer of the kernel");
+    let short = || io::Error::new(io::ErrorKind::InvalidData, "the answer of sock_diag is too short");
     let field = |at: usize| answer.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).ok_or_else(short);
     let kind: [u8; 4] = field(4)?;
     if u16::from_ne_bytes([kind[0], kind[1]]) == NLMSG_ERROR {

@@ -139,7 +139,7 @@ impl Session {
         }
     }
 
-    /// Tells the watcher of files what the agent is about.
+    /// Passes the agent's status file, and whether the agent rests, to the file watcher.
     pub(crate) fn focus_watcher(&self) {
         let (Some(watcher), Some(agent)) = (&self.watcher, &self.agent) else { return };
         watcher.focus(self.status.as_ref().and_then(StatusFolder::own), agent.is_resting());

@@ -111,7 +111,7 @@ impl Watcher {
         let _ = self.logs.try_send(path);
     }
 
-    /// Watches this one of the status files, and no other; looks more seldom where it has to look while the agent rests.
+    /// Limits watching to the agent's own status file, and sets how often files are polled: less while the agent rests.
     pub(crate) fn focus(&self, own_status: Option<&Path>, is_resting: bool) {
         self.focus.send_if_modified(|focus| {
             let is_other = focus.own_status.as_deref() != own_status || focus.is_resting != is_resting;
@@ -167,7 +167,7 @@ async fn run(
     }
 }
 
-/// How changes come to notice.
+/// Reports changed files, by inotify or by polling.
 struct Notices {
     open: inotify::Open,
     inotify: Option<Inotify>,
@@ -175,14 +175,14 @@ struct Notices {
 }
 
 impl Notices {
-    /// Has the system tell of changes of these, as far as it can; it is tried anew each time that files are polled. Returns
-    /// whether there may have been changes that it did not tell of.
+    /// Registers inotify watches, and tries again before each poll. Returns whether there may have been changes that inotify did
+    /// not report.
     fn watch(&mut self, wanted: &[&Path]) -> bool {
         let result = self.try_watch(wanted);
         let why = result.as_ref().err();
         if why != self.why_polled.as_ref() {
             match why {
-                Some(why) => tracing::warn!(%why, "the agent's files are polled"),
+                Some(why) => tracing::warn!(%why, "polling the agent's files: inotify failed"),
                 None => tracing::info!("the agent's files are not polled any more"),
             }
             self.why_polled = why.cloned();
@@ -204,7 +204,7 @@ impl Notices {
                 return Ok(attempt > 0);
             }
         }
-        Err("they come and go faster than they can be watched".to_owned())
+        Err("the agent's files change faster than coop can add inotify watches".to_owned())
     }
 
     /// Waits for a change, or until it is time to look for one.

@@ -140,7 +140,7 @@ pub(crate) enum Sub {
         /// Processes that lead the sessions to end
         leaders: Vec<u32>,
     },
-    /// Takes the terminal of a sandbox and becomes the program that runs in it (used by sidecars)
+    /// Take the terminal of a sandbox and run a program in it (used by sidecars)
     #[command(hide = true)]
     Enter {
         /// The process to give the terminal to, instead of becoming a program

@@ -18,7 +18,7 @@ use crate::client::Client;
 use crate::fleet::Identity;
 
 /// How many programs of an agent may use its tools at the same time.
-const MOST_CONNECTIONS: usize = 16;
+const MAX_TOOL_CONNECTIONS: usize = 16;
 /// How long to wait after a connection could not be accepted, most likely for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -40,7 +40,7 @@ pub(crate) async fn run(options: Mcp) -> anyhow::Result<i32> {
         let (mut input, mut output) = (stdin(), stdout());
         // The input may stay open for ever, so the end of the answers is the end.
         tokio::select! {
-            told = copy(&mut answers, &mut output) => drop(told.context("the sidecar does not answer any more")?),
+            told = copy(&mut answers, &mut output) => drop(told.context("the sidecar closed the connection; restart the agent")?),
             () = async {
                 let _ = copy(&mut input, &mut calls).await;
                 let _ = calls.shutdown().await;
@@ -59,7 +59,7 @@ pub(crate) async fn serve_on(listener: UnixListener, identity: PathBuf) {
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        while connections.len() >= MOST_CONNECTIONS {
+        while connections.len() >= MAX_TOOL_CONNECTIONS {
             connections.join_next().await;
         }
         let (input, output) = match listener.accept().await {

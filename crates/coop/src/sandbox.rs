@@ -36,7 +36,7 @@ pub(crate) fn make(
         Some(own) => vec![own.into()],
         None => written_by(&own_kinds, &home)?,
     };
-    // An agent with a configuration of its own has no use for the user's of its kind.
+    // An isolated agent does not see the user's configuration of its kind.
     let program = agent.and_then(|(_, launch)| Path::new(&program_of(launch)?).canonicalize().ok());
     let is_needed = |path: &PathBuf| program.as_ref().is_some_and(|program| program.starts_with(path));
     let of_own_kinds = own_kinds.iter().filter(|_| own_folder.is_some());

@@ -33,7 +33,7 @@ const SEEN: usize = 40;
 const ALL: &str = "All of the above";
 const DOWN: &[u8] = b"\x1b[B";
 
-/// What a hook told that it will ask.
+/// A permission that a hook reported before its dialog.
 #[derive(Clone, Debug)]
 pub(super) struct Notified {
     tool: String,

@@ -122,7 +122,8 @@ pub(crate) struct Gemini {
     answered: bool,
     /// Whether a turn is over of which the log has told nothing yet: it may have failed.
     unanswered: bool,
-    /// What hooks told that it will ask. Several tools may ask in one step; their dialogs come one after another.
+    /// Permissions that hooks reported and no dialog has shown yet. Several tools may ask in one step; their dialogs come one after
+    /// another.
     notified: VecDeque<Notified>,
     /// Where it works.
     folder: String,

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use super::{AgentAdapter, AgentAdapterError, AgentConfig, AgentReconnectConfig};
 use crate::Fact;
 use crate::engine::{Input, StopMode};
-use crate::sidecar::launcher::Keeper;
+use crate::sidecar::launcher::RunOwner;
 
 /// How long anything may take: ten times and more what it takes on a slow machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -130,7 +130,7 @@ pub async fn life<A: AgentAdapter>(adapter: &A, config: AgentConfig) -> Result<(
 async fn reconnected<A: AgentAdapter>(adapter: &A, agent: &AgentId, mut heard: Heard) -> Result<Heard, String> {
     let (sender, facts) = mpsc::channel(ROOM);
     let known = heard.past.iter().rev().find_map(|fact| fact.told.clone());
-    let config = AgentReconnectConfig { agent: agent.clone(), known, resumed: false, keeper: Keeper::Fleet };
+    let config = AgentReconnectConfig { agent: agent.clone(), known, resumed: false, run_owner: RunOwner::Fleet };
     told("reconnect", adapter.reconnect(config, sender).await)?;
     heard.facts = facts;
     told("send", adapter.send(agent, "[[text:still here]]").await)?;
@@ -263,7 +263,7 @@ mod tests {
             record: None,
             sandbox: None,
             asks_before: 0,
-            keeper: Keeper::Fleet,
+            run_owner: RunOwner::Fleet,
         }
     }
 

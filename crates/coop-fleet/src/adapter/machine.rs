@@ -46,7 +46,7 @@ impl AgentAdapter for MachineAdapter {
         let why = match &config.sandbox {
             Some(_) if config.driver == SHIM => Some("an agent behind a shim has no sandbox; leave `sandbox` out"),
             Some(sandbox) if !self.sidecars.makes_sandboxes() && *sandbox != Sandbox::default() => Some(
-                "`write`, `hide` and `network` of `sandbox` are for local agents; say `sandbox = true`, which a container or pod is",
+                "a container or pod cannot apply `write`, `hide` and `network` of `sandbox`; remove them, and leave `sandbox = true`",
             ),
             _ => None,
         };

@@ -21,7 +21,7 @@ pub use self::sidecar::SidecarAdapter;
 use crate::Fact;
 use crate::definition::{Sandbox, Start};
 use crate::engine::StopMode;
-use crate::sidecar::launcher::Keeper;
+use crate::sidecar::launcher::RunOwner;
 
 /// Tells whether an agent can be called this: the id is the name of its folder, which goes when it is forgotten.
 pub fn can_be_id(agent: &AgentId) -> bool {
@@ -66,7 +66,7 @@ pub struct AgentConfig {
     /// never settles a new one.
     pub asks_before: u64,
     /// Who decides whether it runs.
-    pub keeper: Keeper,
+    pub run_owner: RunOwner,
 }
 
 /// How an agent that runs is found again.
@@ -74,13 +74,13 @@ pub struct AgentConfig {
 pub struct AgentReconnectConfig {
     /// Its id.
     pub agent: AgentId,
-    /// How much of what its sidecar tells is known, by the sidecar's name. Of another sidecar nothing is. A process with another
-    /// name counts as its sidecar only if its command line says so.
+    /// The sidecar that was followed last, by its name, and the last event of it that was read. Another sidecar is read from its
+    /// first event. A process with another name counts as the agent's sidecar only if its command line says so.
     pub known: Option<(String, Seq)>,
     /// Whether it went on with a conversation.
     pub resumed: bool,
     /// Who decides whether it runs.
-    pub keeper: Keeper,
+    pub run_owner: RunOwner,
 }
 
 /// An agent that runs and is followed.

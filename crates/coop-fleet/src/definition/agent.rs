@@ -94,7 +94,7 @@ pub(super) fn read(name: &Key<'_>, node: &Node<'_>) -> Result<AgentDefinition, D
     {
         if let Some(name) = variables.keys().find(|name| name.starts_with("LD_")) {
             let why =
-                format!("{name} would also make the agent's sidecar, which is outside of the sandbox, load libraries");
+                format!("{name} would make the agent's sidecar load a library outside of the sandbox; leave it out");
             return Err(node.error(why));
         }
         if let Some(name) = HOMES.iter().find(|name| variables.contains_key(**name)) {

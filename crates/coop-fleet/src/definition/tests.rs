@@ -103,7 +103,7 @@ fn mistakes_are_told_with_their_line() {
         ("[agents.a]\nprompt = \"x\"", "line 1, column 9: \"a\" needs a \"command\" or a \"driver\""),
         (
             "[agents.a]\ndriver = \"claude\"\nsandbox = true\nenv = { LD_PRELOAD = \"x.so\" }",
-            "line 4, column 7: LD_PRELOAD would also make the agent's sidecar, which is outside of the sandbox, load libraries",
+            "line 4, column 7: LD_PRELOAD would make the agent's sidecar load a library outside of the sandbox; leave it out",
         ),
         (
             "[agents.\"a b\"]\ndriver = \"claude\"",

@@ -39,7 +39,7 @@ pub trait Outside: Clone + Send + Sync + 'static {
 pub struct Machine {
     /// How people are called.
     pub notify: Notify,
-    /// What the sandboxes of gates have in common. None where coop cannot tell what to hide: then those gates are refused.
+    /// Settings that the sandboxes of all gates share. Without them, gates of agents in a sandbox are refused.
     pub sandbox: Option<DaemonSandbox>,
     /// Why no gate is run here, if none is.
     pub refuses_gates: Option<&'static str>,

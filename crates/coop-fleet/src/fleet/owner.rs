@@ -124,17 +124,17 @@ impl<A: AgentAdapter, O: Outside> Owner<A, O> {
     pub(super) fn look_for(&mut self, agent: Agent) -> Result<(), StoreError> {
         let known = self.store.last_told(&agent.id)?;
         // Of one that is over and gone there is nothing to hear; it is only reached again if it is to be revived.
-        let keeper = self.store.keeper(&agent.id)?;
-        let config = AgentReconnectConfig { agent: agent.id.clone(), known, resumed: agent.run > 1, keeper };
+        let run_owner = self.store.run_owner(&agent.id)?;
+        let config = AgentReconnectConfig { agent: agent.id.clone(), known, resumed: agent.run > 1, run_owner };
         self.reconnect(agent, config);
         Ok(())
     }
 
     /// Looks for the process that somebody else has started for an agent, whose conversation goes on there.
     pub(super) fn look_again(&mut self, agent: &AgentId) -> Result<(), StoreError> {
-        let (known, keeper) = (self.store.last_told(agent)?, self.store.keeper(agent)?);
+        let (known, run_owner) = (self.store.last_told(agent)?, self.store.run_owner(agent)?);
         if let Some(lane) = self.lanes.get(agent) {
-            let config = AgentReconnectConfig { agent: agent.clone(), known, resumed: true, keeper };
+            let config = AgentReconnectConfig { agent: agent.clone(), known, resumed: true, run_owner };
             self.reconnect(lane.agent.clone(), config);
         }
         Ok(())
@@ -142,11 +142,11 @@ impl<A: AgentAdapter, O: Outside> Owner<A, O> {
 
     /// Looks once more for a process that there was no way to. Who waits for it waits no longer for that.
     pub(super) fn try_again(&mut self, agent: &AgentId) -> Result<(), StoreError> {
-        let (known, keeper) = (self.store.last_told(agent)?, self.store.keeper(agent)?);
+        let (known, run_owner) = (self.store.last_told(agent)?, self.store.run_owner(agent)?);
         let Some(lane) = self.lanes.get_mut(agent) else { return Ok(()) };
         let (record, lost) = (lane.agent.clone(), lane.lost.take());
         let resumed = record.run > 1 || (record.run == 1 && record.phase == Phase::Dead);
-        self.reconnect(record, AgentReconnectConfig { agent: agent.clone(), known, resumed, keeper });
+        self.reconnect(record, AgentReconnectConfig { agent: agent.clone(), known, resumed, run_owner });
         if let Some(lane) = self.lanes.get_mut(agent) {
             lane.lost = lost;
         }

@@ -90,7 +90,7 @@ pub(super) async fn perform<A: AgentAdapter, O: Outside>(
 /// Starts a process. If we were killed after we had started it, it is there: then it is taken over.
 async fn spawn<A: AgentAdapter>(adapter: &A, config: AgentConfig, facts: mpsc::Sender<Fact>) -> Performed {
     let agent = config.agent.clone();
-    let (resumed, keeper) = (config.resume.is_some(), config.keeper);
+    let (resumed, run_owner) = (config.resume.is_some(), config.run_owner);
     match adapter.spawn(config, facts.clone()).await {
         Ok(_) => return Performed::Done,
         Err(AgentAdapterError::Exists(_)) => {}
@@ -100,7 +100,7 @@ async fn spawn<A: AgentAdapter>(adapter: &A, config: AgentConfig, facts: mpsc::S
         return Performed::Done;
     }
     for pause in PAUSES {
-        let config = AgentReconnectConfig { agent: agent.clone(), known: None, resumed, keeper };
+        let config = AgentReconnectConfig { agent: agent.clone(), known: None, resumed, run_owner };
         if adapter.reconnect(config, facts.clone()).await.is_ok() {
             return Performed::Done;
         }

@@ -11,7 +11,7 @@ use coop_api::{AgentState, ErrorCode, Fault, FaultKind};
 use super::*;
 use crate::adapter::{AgentAdapterError, FakeAgentAdapter, Operation};
 use crate::engine::{By, Effect, GateVerdict, Input, Outcome, Phase};
-use crate::sidecar::launcher::Keeper;
+use crate::sidecar::launcher::RunOwner;
 use crate::store::{Deed, Entry, Place};
 
 /// A world in which gates end as they are told, and calls are remembered.
@@ -71,7 +71,7 @@ fn defined(lines: &str) -> Defined {
         folder: "/".to_owned(),
         prompt: None,
         parent: None,
-        keeper: Keeper::Fleet,
+        run_owner: RunOwner::Fleet,
     }
 }
 

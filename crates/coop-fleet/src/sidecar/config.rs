@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
     use crate::definition::{Prime, Start};
-    use crate::sidecar::launcher::Keeper;
+    use crate::sidecar::launcher::RunOwner;
 
     fn config(folder: &Path) -> AgentConfig {
         let resume = Some(Prime { text: Some("again".to_owned()), shell: Vec::new() });
@@ -97,7 +97,7 @@ mod tests {
             record: None,
             sandbox: None,
             asks_before: 0,
-            keeper: Keeper::Fleet,
+            run_owner: RunOwner::Fleet,
         }
     }
 

@@ -45,8 +45,8 @@ pub trait Launcher: fmt::Debug + Send + Sync + 'static {
     /// longer than anybody waits may come to its end.
     fn give_up(&self, _agent: &AgentId) {}
 
-    /// Looks for an agent's sidecar, whoever started it. It waits as long as nobody can tell. What the folder holds decides
-    /// nothing: agents write there. `last` comes from the store.
+    /// Finds the sidecar of an agent, and waits while the launcher has no answer. What the agent's folder holds decides nothing,
+    /// because agents write there; `last` comes from the store.
     async fn find(&self, agent: &AgentId, folder: &Path, last: &LastSidecar) -> Found;
 
     /// Begins to end a sidecar in order, if that is not for the sidecar itself to do.
@@ -168,7 +168,7 @@ pub struct Running {
     /// Its sandbox, if it has one.
     pub sandbox: Option<Sandbox>,
     /// Who decides whether it runs.
-    pub keeper: Keeper,
+    pub run_owner: RunOwner,
 }
 
 /// What the store has of an agent's last sidecar.
@@ -177,13 +177,13 @@ pub struct LastSidecar {
     /// Its name, if the daemon has recorded one.
     pub name: Option<String>,
     /// Who decides whether the agent runs.
-    pub keeper: Keeper,
+    pub run_owner: RunOwner,
 }
 
 /// Who decides whether an agent runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Keeper {
+pub enum RunOwner {
     /// The fleet that has made it.
     #[default]
     Fleet,
@@ -191,7 +191,7 @@ pub enum Keeper {
     Others,
 }
 
-impl Keeper {
+impl RunOwner {
     /// Tells whether the fleet decides.
     pub fn is_fleet(&self) -> bool {
         *self == Self::Fleet

@@ -10,7 +10,7 @@ use tokio::process::Command;
 
 use super::client::Client;
 use super::config::AGENT_CONFIG;
-use super::launcher::{Address, Dismissal, Found, Keeper, LastSidecar, LaunchError, Launcher, Running, Sidecar};
+use super::launcher::{Address, Dismissal, Found, LastSidecar, LaunchError, Launcher, RunOwner, Running, Sidecar};
 use super::process::{Identity, Launched, is_log_locked, is_sidecar_of, launch, search, watch_child, watch_other};
 use crate::adapter::AgentConfig;
 use crate::bounded;
@@ -45,7 +45,7 @@ impl LocalLauncher {
     }
 }
 
-/// Returns the options for an agent in a sandbox. The folder is one of those in the daemon's, which the agent does not see.
+/// Returns the options for an agent in a sandbox. `folder` is `STATE/agents/ID`; the sandbox hides STATE.
 fn sandbox_words(sandbox: &Sandbox, folder: &Path) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["--sandbox".into()];
     if let Some(state) = folder.ancestors().nth(2) {
@@ -93,8 +93,7 @@ async fn listener(folder: &Path) -> Option<Identity> {
     is_sidecar_of(pid, folder).then_some(identity)
 }
 
-/// Finds a sidecar that the store does not have: of a store that was lost, or of a daemon that was killed while the sidecar started
-/// and did not listen yet.
+/// Finds a sidecar that the store does not name, because the store is lost or the daemon was killed while the sidecar started.
 async fn unrecorded(folder: &Path) -> Option<Identity> {
     match listener(folder).await {
         None if is_log_locked(folder) => search(folder),
@@ -167,7 +166,7 @@ fn looked_at(agent: AgentId, pid: u32, agents: &Path) -> Option<Running> {
     let command = words[own + 1..words.len().saturating_sub(1).max(own + 1)].to_vec();
     let folder = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
     let (isolate, sandbox) = (is_isolated(&words[..own]), sandbox_of(&words[..own], agents.parent()));
-    Some(Running { agent, pid: Some(pid), driver, command, folder, isolate, sandbox, keeper: Keeper::Fleet })
+    Some(Running { agent, pid: Some(pid), driver, command, folder, isolate, sandbox, run_owner: RunOwner::Fleet })
 }
 
 /// Tells whether a sidecar's own words give its agent a configuration of its own.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::adapter::AgentConfig;
 use crate::definition::{Definition, Sandbox};
 use crate::engine::{Agent, Rules};
-use crate::sidecar::launcher::Keeper;
+use crate::sidecar::launcher::RunOwner;
 
 /// Where an agent's rules come from: the text of a definition, and the name in it. It is kept as text, so that what was
 /// decided can be decided again.
@@ -25,8 +25,8 @@ pub struct Defined {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<AgentId>,
     /// Who decides whether it runs.
-    #[serde(default, skip_serializing_if = "Keeper::is_fleet")]
-    pub keeper: Keeper,
+    #[serde(default, skip_serializing_if = "RunOwner::is_fleet")]
+    pub run_owner: RunOwner,
 }
 
 impl Defined {
@@ -85,7 +85,7 @@ impl Defined {
             resume,
             record: definition.record,
             asks_before,
-            keeper: self.keeper,
+            run_owner: self.run_owner,
         })
     }
 }

@@ -46,7 +46,7 @@ use self::quota::Quota;
 pub use self::runs::Run;
 pub use self::search::Quotes;
 use crate::engine::{Agent, Timestamp};
-use crate::sidecar::launcher::Keeper;
+use crate::sidecar::launcher::RunOwner;
 
 /// A store that is open. One owner has it; others have one of their own, to look.
 #[derive(Debug)]
@@ -181,8 +181,8 @@ impl Store {
     }
 
     /// Returns who decides whether an agent runs.
-    pub fn keeper(&self, agent: &AgentId) -> Result<Keeper, StoreError> {
-        Ok(self.defined(agent)?.map(|defined| defined.keeper).unwrap_or_default())
+    pub fn run_owner(&self, agent: &AgentId) -> Result<RunOwner, StoreError> {
+        Ok(self.defined(agent)?.map(|defined| defined.run_owner).unwrap_or_default())
     }
 
     /// Forgets agents that are over and that nothing happened to since a moment, each with all that is known of it.

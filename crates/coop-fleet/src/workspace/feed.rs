@@ -198,7 +198,7 @@ mod tests {
     use super::*;
     use crate::adapter::FakeAgentAdapter;
     use crate::fleet::Machine;
-    use crate::sidecar::launcher::Keeper;
+    use crate::sidecar::launcher::RunOwner;
     use crate::store::{Defined, Place};
     use crate::workspace::{Counts, Mood};
 
@@ -226,7 +226,14 @@ mod tests {
             fleet
                 .spawn(
                     id,
-                    Defined { text, name: "x".to_owned(), folder, prompt: None, parent: None, keeper: Keeper::Fleet },
+                    Defined {
+                        text,
+                        name: "x".to_owned(),
+                        folder,
+                        prompt: None,
+                        parent: None,
+                        run_owner: RunOwner::Fleet,
+                    },
                     "me",
                 )
                 .await

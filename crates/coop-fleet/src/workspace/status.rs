@@ -153,12 +153,12 @@ mod tests {
 
     use super::*;
     use crate::engine::{Input, Rules, Timestamp};
-    use crate::sidecar::launcher::Keeper;
+    use crate::sidecar::launcher::RunOwner;
     use crate::store::Defined;
 
     fn rules(prompt: &str) -> Rules {
         let text = format!("[agents.a]\ndriver = \"claude\"\n{prompt}");
-        Defined { text, name: "a".into(), folder: "/".into(), prompt: None, parent: None, keeper: Keeper::Fleet }
+        Defined { text, name: "a".into(), folder: "/".into(), prompt: None, parent: None, run_owner: RunOwner::Fleet }
             .rules()
             .expect("a definition")
     }

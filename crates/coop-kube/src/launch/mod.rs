@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use coop_api::AgentId;
-use coop_fleet::launcher::{Keeper, LaunchError, Running};
+use coop_fleet::launcher::{LaunchError, RunOwner, Running};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt;
 use kube::api::Api;
@@ -129,10 +129,10 @@ enum Whose {
 
 impl Whose {
     /// Tells who decides whether it runs.
-    fn keeper(self) -> Keeper {
+    fn run_owner(self) -> RunOwner {
         match self {
-            Self::Ours => Keeper::Fleet,
-            Self::Applied | Self::AnotherFleet => Keeper::Others,
+            Self::Ours => RunOwner::Fleet,
+            Self::Applied | Self::AnotherFleet => RunOwner::Others,
         }
     }
 }
@@ -236,7 +236,7 @@ impl ClusterLauncher {
     pub fn applied(&self) -> Vec<Applied> {
         self.cluster.look(|objects| {
             let applied = |agent: &Agent| Applied {
-                running: running(agent, Keeper::Others),
+                running: running(agent, RunOwner::Others),
                 actions: actions::lines(&agent.spec),
                 pod: match objects.stage(agent) {
                     Stage::Ready { uid } => Some(uid),
@@ -271,7 +271,7 @@ impl ClusterLauncher {
     }
 }
 
-fn running(agent: &Agent, keeper: Keeper) -> Running {
+fn running(agent: &Agent, run_owner: RunOwner) -> Running {
     Running {
         agent: AgentId(agent.name_any()),
         pid: None,
@@ -283,7 +283,7 @@ fn running(agent: &Agent, keeper: Keeper) -> Running {
         folder: FOLDER.into(),
         isolate: false,
         sandbox: None,
-        keeper,
+        run_owner,
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use async_trait::async_trait;
 use coop_api::AgentId;
 use coop_fleet::adapter::AgentConfig;
-use coop_fleet::launcher::{Dismissal, Found, Keeper, LastSidecar, LaunchError, Launcher, Running, Sidecar};
+use coop_fleet::launcher::{Dismissal, Found, LastSidecar, LaunchError, Launcher, RunOwner, Running, Sidecar};
 use kube::ResourceExt;
 use tokio::time::{sleep, timeout};
 
@@ -59,7 +59,7 @@ impl Launcher for ClusterLauncher {
             error = unwanted.told() => return Err(error),
         }
         let there = self.cluster.look(|objects| objects.agents.get(name).cloned());
-        let is_others = config.keeper == Keeper::Others;
+        let is_others = config.run_owner == RunOwner::Others;
         let Some(agent) = there else {
             if is_others {
                 let why = format!("whoever applied the Agent {name} has deleted it, and can apply it again");
@@ -102,10 +102,10 @@ impl Launcher for ClusterLauncher {
         let Some(resource) = self.cluster.until(|objects| Some(objects.agents.get(name).cloned())).await else {
             return gone();
         };
-        match (self.whose(&resource), last.keeper) {
-            (Whose::Ours, _) | (Whose::Applied, Keeper::Others) => {}
+        match (self.whose(&resource), last.run_owner) {
+            (Whose::Ours, _) | (Whose::Applied, RunOwner::Others) => {}
             // Only the name is the same.
-            (Whose::AnotherFleet, _) | (Whose::Applied, Keeper::Fleet) => return gone(),
+            (Whose::AnotherFleet, _) | (Whose::Applied, RunOwner::Fleet) => return gone(),
         }
         // A pod that is not ready, or is being ended, runs until its node says otherwise.
         let told = |objects: &Objects| match objects.stage(&resource) {
@@ -173,7 +173,7 @@ impl Launcher for ClusterLauncher {
             let is_ready = |agent: &&Agent| matches!(objects.stage(agent), Stage::Ready { .. });
             let is_to_see = |agent: &&Agent| self.whose(agent) != Whose::AnotherFleet;
             let found = objects.agents.all().filter(is_to_see).filter(is_ready);
-            found.map(|agent| running(agent, self.whose(agent).keeper())).collect()
+            found.map(|agent| running(agent, self.whose(agent).run_owner())).collect()
         })
     }
 }

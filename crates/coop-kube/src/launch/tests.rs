@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use coop_fleet::adapter::AgentConfig;
 use coop_fleet::definition::Start;
 use coop_fleet::engine::StopMode;
-use coop_fleet::launcher::{Dismissal, Found, Keeper, LastSidecar, Launcher};
+use coop_fleet::launcher::{Dismissal, Found, LastSidecar, Launcher, RunOwner};
 use coop_sim::cluster::Cluster as Simulated;
 use serde_json::{Value, json};
 
@@ -108,13 +108,13 @@ fn config() -> AgentConfig {
         record: None,
         sandbox: None,
         asks_before: 0,
-        keeper: Keeper::Fleet,
+        run_owner: RunOwner::Fleet,
     }
 }
 
 /// What the store has of an agent that others applied.
 fn applied(pod: Option<&str>) -> LastSidecar {
-    LastSidecar { name: pod.map(str::to_owned), keeper: Keeper::Others }
+    LastSidecar { name: pod.map(str::to_owned), run_owner: RunOwner::Others }
 }
 
 /// Waits until a launcher has heard of something.
@@ -161,7 +161,7 @@ async fn an_agent_that_others_have_deleted_is_not_made_anew() {
     assert!(
         matches!(launcher.find(&fixer(), &folder, &applied(Some("pod-1"))).await, Found::Ended { name, code: None } if name == "pod-1")
     );
-    let config = AgentConfig { resume: Some("conversation-1".to_owned()), keeper: Keeper::Others, ..config() };
+    let config = AgentConfig { resume: Some("conversation-1".to_owned()), run_owner: RunOwner::Others, ..config() };
     let refused = launcher.start(&config, &folder).await.map(|_| ());
     assert!(refused.is_err_and(|why| why.to_string().contains("whoever applied the Agent fixer has deleted it")));
     assert_eq!(lab.cluster.list(AGENTS).expect("a list"), Vec::<Value>::new());
@@ -188,7 +188,7 @@ async fn an_agent_that_others_have_applied_is_gone_on_with_when_a_person_says_so
     let found = launcher.find(&fixer(), &folder, &applied(Some(&first))).await;
     assert!(matches!(found, Found::Ended { name, .. } if name == first));
     assert_eq!(lab.cluster.get(AGENT).expect("there")["spec"]["suspend"], true, "to look for it does not resume it");
-    let config = AgentConfig { keeper: Keeper::Others, ..config() };
+    let config = AgentConfig { run_owner: RunOwner::Others, ..config() };
     let resumed = launcher.start(&config, &folder);
     let operator = async {
         lab.cluster.until(AGENT, |agent| agent["spec"]["suspend"] == false).await;
@@ -205,7 +205,7 @@ async fn a_resumption_that_nobody_wants_any_more_is_taken_back() {
     lab.apply();
     lab.cluster.patch(AGENT, &json!({ "spec": { "suspend": true } })).expect("suspended");
     let (launcher, folder) = (lab.launcher("f1").await, lab.folder("f1"));
-    let config = AgentConfig { keeper: Keeper::Others, ..config() };
+    let config = AgentConfig { run_owner: RunOwner::Others, ..config() };
     let (resumed, ()) = tokio::join!(launcher.start(&config, &folder), async {
         lab.cluster.until(AGENT, |agent| agent["spec"]["suspend"] == false).await;
         launcher.give_up(&fixer());
@@ -255,7 +255,7 @@ async fn what_is_left_of_an_agent_that_has_ended_is_removed() {
     assert!(lab.cluster.get(AGENT).is_ok(), "one that runs is left alone");
     lab.fail();
     assert_eq!(*ended.wait_for(Option::is_some).await.expect("it is watched"), Some(Some(3)));
-    let last = LastSidecar { name: Some(uid.clone()), keeper: Keeper::Fleet };
+    let last = LastSidecar { name: Some(uid.clone()), run_owner: RunOwner::Fleet };
     let found = launcher.find(&fixer(), &folder, &last).await;
     assert!(matches!(found, Found::Ended { name, code: Some(3) } if name == uid));
     launcher.bury(&fixer()).await.expect("removed");

@@ -528,7 +528,7 @@ impl Agent {
         self.driver.owns_status(file)
     }
 
-    /// Tells whether nothing is expected of it before somebody wants something.
+    /// Tells whether the agent stays as it is until a message or an answer comes.
     pub(crate) fn is_resting(&self) -> bool {
         let rests = match self.arbiter.state() {
             AgentState::Idle | AgentState::Waiting { .. } | AgentState::Blocked { .. } | AgentState::Exited { .. } => {
@@ -539,7 +539,7 @@ impl Agent {
         rests && !self.is_wanted()
     }
 
-    /// Takes in that its files are polled because of this, or not any more.
+    /// Records why the agent's files are polled; `None` ends it.
     pub(crate) fn files_polled(&mut self, why: Option<&str>, now: &Now) {
         self.polled = why.map(|why| Heard {
             ts: now.rfc3339(),

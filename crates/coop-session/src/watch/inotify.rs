@@ -51,8 +51,8 @@ impl Inotify {
         }
     }
 
-    /// Watches these, and of those that are not there what is nearest above them. Returns whether that is anything
-    /// else than before, so that it is to be tried again, or why it cannot watch all.
+    /// Watches each path, or its nearest folder that exists. Returns whether the set of watches changed, so that the caller looks
+    /// once more, or why it cannot watch all.
     ///
     /// A watch is one of an inode, which another file may have replaced. So each is asked for anew: for the same inode the
     /// system gives the same number again.
@@ -100,7 +100,7 @@ impl Inotify {
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => return changed,
                 Err(error) => {
-                    tracing::warn!(error = %io::Error::from(error), "cannot read what inotify says");
+                    tracing::warn!(error = %io::Error::from(error), "cannot read inotify events");
                     return Changed::Any;
                 }
             };

@@ -53,7 +53,7 @@ impl StatusFolder {
         (self.own, self.since) = (None, since - TICK);
     }
 
-    /// Takes in whether a file that was read is the agent's own.
+    /// Records whether a file that was read is the agent's own.
     pub(crate) fn identify(&mut self, path: PathBuf, is_own: bool) {
         if !is_own {
             self.own.take_if(|own| *own == path);
@@ -125,7 +125,7 @@ pub(super) fn is_status(path: &Path, folder: &Path) -> bool {
     path.parent() == Some(folder) && path.extension().is_some_and(|end| end == "json")
 }
 
-/// Returns by what a change of the file would show; nothing if it might not.
+/// Returns inode, length and time of a file; none if a later write might leave them the same.
 fn stamp(found: &Metadata) -> Option<Stamp> {
     let age = SystemTime::now().duration_since(found.modified().ok()?).ok()?;
     (age > UNSETTLED).then(|| (found.ino(), found.len(), found.mtime(), found.mtime_nsec()))

@@ -100,7 +100,7 @@ pub(super) fn applied(found: &Running, actions: &str) -> String {
 mod tests {
     use coop_api::AgentId;
     use coop_fleet::definition::Definition;
-    use coop_fleet::launcher::Keeper;
+    use coop_fleet::launcher::RunOwner;
 
     use super::*;
 
@@ -113,7 +113,7 @@ mod tests {
             folder: "/".into(),
             isolate: false,
             sandbox: None,
-            keeper: Keeper::Fleet,
+            run_owner: RunOwner::Fleet,
         }
     }
 

@@ -8,7 +8,7 @@ use coop_api::AgentId;
 use coop_fleet::adapter::{SidecarAdapter, can_be_id};
 use coop_fleet::engine::Phase;
 use coop_fleet::fleet::{Fleet, FleetError};
-use coop_fleet::launcher::{Keeper, Running};
+use coop_fleet::launcher::{RunOwner, Running};
 use coop_fleet::store::Defined;
 use coop_kube::{Applied, ClusterLauncher};
 use tokio::time::sleep;
@@ -55,7 +55,7 @@ pub(super) async fn follow(fleet: Fleet, sidecars: SidecarAdapter, cluster: Clus
 
 /// Returns the agents that others have applied.
 async fn others(fleet: &Fleet) -> Result<BTreeSet<AgentId>, FleetError> {
-    let agents = fleet.look(|store| agents_of(store, Keeper::Others)).await?;
+    let agents = fleet.look(|store| agents_of(store, RunOwner::Others)).await?;
     Ok(agents.into_iter().map(|agent| agent.id).collect())
 }
 
@@ -177,7 +177,7 @@ fn defined(running: &Running, actions: &str) -> Defined {
     let name = running.agent.0.clone();
     let text = adhoc::applied(running, actions);
     let folder = running.folder.display().to_string();
-    Defined { text, name, folder, prompt: None, parent: None, keeper: running.keeper }
+    Defined { text, name, folder, prompt: None, parent: None, run_owner: running.run_owner }
 }
 
 #[cfg(test)]
@@ -194,7 +194,7 @@ mod tests {
             folder: "/".into(),
             isolate: false,
             sandbox: None,
-            keeper: Keeper::Others,
+            run_owner: RunOwner::Others,
         };
         vec![Applied { running, actions: String::new(), pod: pod.map(str::to_owned), is_stopped }]
     }

@@ -179,16 +179,16 @@ pub(crate) struct AdHoc {
     /// Give it a configuration of its own
     #[arg(long)]
     pub(crate) isolate: bool,
-    /// Run it in a sandbox: it writes to nothing but its folder and its own configuration
+    /// Run the agent in a sandbox: it writes to nothing but its folder and its own configuration
     #[arg(long)]
     pub(crate) sandbox: bool,
-    /// Let it also write to PATH, from its sandbox; may be given often
+    /// Let an agent in a sandbox also write to PATH; may be given often
     #[arg(long, value_name = "PATH", requires = "sandbox", value_parser = full_path)]
     pub(crate) sandbox_write: Vec<String>,
-    /// Also hide PATH from it; may be given often
+    /// Also hide PATH from an agent in a sandbox; may be given often
     #[arg(long, value_name = "PATH", requires = "sandbox", value_parser = full_path)]
     pub(crate) sandbox_hide: Vec<String>,
-    /// Give it no network, not even this machine's
+    /// Cut an agent in a sandbox off from every network, also from this machine
     #[arg(long, requires = "sandbox")]
     pub(crate) sandbox_no_network: bool,
     /// Tell it that its folder is trusted; needs --isolate

@@ -7,7 +7,7 @@ use coop_api::{AgentId, Error, ErrorCode};
 use coop_fleet::adapter::SidecarAdapter;
 use coop_fleet::engine::{Agent, Phase};
 use coop_fleet::fleet::{Fleet, Machine};
-use coop_fleet::launcher::Keeper;
+use coop_fleet::launcher::RunOwner;
 use coop_fleet::store::{Store, StoreError};
 use coop_fleet::workspace::{
     AgentStatus, Deletion, Freshness, Gates, Key, NewWorkspace, Project, StatusFeed, Workspace, WorkspaceError,
@@ -257,10 +257,10 @@ pub(super) fn is_there(agent: &Agent) -> bool {
 }
 
 /// Returns the agents that the fleet starts and ends, and with `Others` those that it only follows.
-pub(super) fn agents_of(store: &Store, keeper: Keeper) -> Result<Vec<Agent>, StoreError> {
+pub(super) fn agents_of(store: &Store, run_owner: RunOwner) -> Result<Vec<Agent>, StoreError> {
     let mut found = Vec::new();
     for agent in store.agents()? {
-        if store.keeper(&agent.id)? == keeper {
+        if store.run_owner(&agent.id)? == run_owner {
             found.push(agent);
         }
     }

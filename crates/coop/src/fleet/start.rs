@@ -5,7 +5,7 @@ use std::path::Path;
 use coop_api::{AgentId, Error, ErrorCode};
 use coop_drivers::KNOWN;
 use coop_fleet::definition::Definition;
-use coop_fleet::launcher::{Keeper, Running};
+use coop_fleet::launcher::{RunOwner, Running};
 use coop_fleet::store::Defined;
 use coop_server::fleet::types::{Named, SpawnBody, Spawned};
 use serde_json::Value;
@@ -53,7 +53,7 @@ impl Hub {
             folder,
             prompt: body.prompt,
             parent: None,
-            keeper: Keeper::Fleet,
+            run_owner: RunOwner::Fleet,
         };
         match self.fleet.spawn(&id, defined, by).await {
             Ok(warnings) => words(&Spawned { id, warnings }),
@@ -86,7 +86,7 @@ impl Hub {
             folder: folder.to_owned(),
             prompt: None,
             parent: None,
-            keeper: found.keeper,
+            run_owner: found.run_owner,
         };
         self.fleet.adopt(id, defined, by).await.map_err(said)?;
         words(&Named { id: id.clone() })

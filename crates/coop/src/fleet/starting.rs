@@ -6,7 +6,7 @@ use coop_api::{AgentId, Error, ErrorCode};
 use coop_fleet::adapter::can_be_id;
 use coop_fleet::engine::Actions;
 use coop_fleet::fleet::FleetError;
-use coop_fleet::launcher::Keeper;
+use coop_fleet::launcher::RunOwner;
 use coop_fleet::store::Defined;
 use coop_fleet::workspace::Workspace;
 use coop_server::fleet::types::Spawned;
@@ -33,8 +33,14 @@ impl Places {
         }
         let folder = workspace.path.to_str().ok_or_else(|| Error::internal("a workspace's path is not UTF-8"))?;
         let (text, name, prompt) = (body.definition, body.name, body.prompt);
-        let defined =
-            Defined { text, name, folder: folder.to_owned(), prompt, parent: parent.cloned(), keeper: Keeper::Fleet };
+        let defined = Defined {
+            text,
+            name,
+            folder: folder.to_owned(),
+            prompt,
+            parent: parent.cloned(),
+            run_owner: RunOwner::Fleet,
+        };
         let Some(rules) = defined.rules() else {
             return Err(Error::bad_request(format!("no agent {:?} is defined there, or not well", defined.name)));
         };

@@ -14,7 +14,7 @@ use coop_fleet::adapter::{MachineAdapter, SidecarAdapter};
 use coop_fleet::claims::Claims;
 use coop_fleet::engine::Agent;
 use coop_fleet::fleet::{Fleet, Machine, Notify};
-use coop_fleet::launcher::Keeper;
+use coop_fleet::launcher::RunOwner;
 use coop_fleet::shim::{LocalHttp, Ports};
 use coop_fleet::store::Store;
 use coop_server::fleet::{Fate, FleetServer};
@@ -108,7 +108,7 @@ pub(crate) async fn up(options: Up) -> anyhow::Result<i32> {
         store.set_patience(patience)?;
         // Those behind shims are processes of this machine, whatever is said; those that others applied are not ours to end.
         let living = |agent: &Agent| is_there(agent) && !of_shims.has(&agent.id);
-        let ours = agents_of(&store, Keeper::Fleet)?;
+        let ours = agents_of(&store, RunOwner::Fleet)?;
         let living: Vec<_> = ours.into_iter().filter(living).map(|agent| agent.id).collect();
         charter.settle(&launcher, &living)?;
         anyhow::Ok(Fleet::start(store, adapter, outside)?)
@@ -186,7 +186,7 @@ async fn tidy(fleet: Fleet, adapter: SidecarAdapter, keep_days: u32) {
 
 /// Ends the fleet's own agents. Those that others applied in a cluster are theirs, and may be steered by other fleets too.
 async fn end_agents(fleet: &Fleet) {
-    let agents = match fleet.look(|store| agents_of(store, Keeper::Fleet)).await {
+    let agents = match fleet.look(|store| agents_of(store, RunOwner::Fleet)).await {
         Ok(agents) => agents,
         Err(error) => return tracing::error!(%error, "the agents cannot be ended"),
     };

@@ -13,7 +13,7 @@ use coop_fleet::adapter::{
 use coop_fleet::claims::{Claims, Holder};
 use coop_fleet::definition::{Prime, Start};
 use coop_fleet::engine::{Input, StopMode};
-use coop_fleet::launcher::Keeper;
+use coop_fleet::launcher::RunOwner;
 use coop_fleet::{Fact, ProcessIdentity};
 use rustix::process::{Pid, Signal, getsid, kill_process};
 use serde_json::Value;
@@ -77,7 +77,7 @@ impl Lab {
             record: None,
             sandbox: None,
             asks_before: 0,
-            keeper: Keeper::Fleet,
+            run_owner: RunOwner::Fleet,
         }
     }
 
@@ -154,7 +154,7 @@ fn contains(line: &[u8], path: &Path) -> bool {
 
 /// What the daemon finds the agent again by, with what its store has of its sidecar.
 fn found(known: Option<(String, Seq)>) -> AgentReconnectConfig {
-    AgentReconnectConfig { agent: agent(), known, resumed: false, keeper: Keeper::Fleet }
+    AgentReconnectConfig { agent: agent(), known, resumed: false, run_owner: RunOwner::Fleet }
 }
 
 fn adapter(state: &Path) -> SidecarAdapter {

@@ -13,7 +13,7 @@ use super::{Known, SidecarAdapter, stranger};
 use crate::Fact;
 use crate::claims::Holder;
 use crate::engine::Input;
-use crate::sidecar::launcher::{Found, Keeper, LastSidecar, LaunchError, Sidecar};
+use crate::sidecar::launcher::{Found, LastSidecar, LaunchError, RunOwner, Sidecar};
 use crate::sidecar::{Client, ClientError, write_config};
 
 fn said(agent: &AgentId, error: ClientError) -> AgentAdapterError {
@@ -34,10 +34,10 @@ fn delivered(reply: &Value) -> Result<(), AgentAdapterError> {
 
 impl SidecarAdapter {
     /// Ends a sidecar that runs and that nobody could see; returns why, and what is left of it.
-    async fn undo(&self, agent: &AgentId, keeper: Keeper, sidecar: Sidecar, error: io::Error) -> String {
+    async fn undo(&self, agent: &AgentId, run_owner: RunOwner, sidecar: Sidecar, error: io::Error) -> String {
         let why = format!("nobody can listen on its socket: {error}");
         // One that others have started is theirs to see.
-        if keeper == Keeper::Others {
+        if run_owner == RunOwner::Others {
             return why;
         }
         match self.end(agent, &Client::new(&self.socket(agent)), sidecar).await {
@@ -75,7 +75,7 @@ impl AgentAdapter for SidecarAdapter {
         })?;
         let followed = match self.reach(&agent, sidecar.clone()) {
             Ok(followed) => followed,
-            Err(error) => return Err(failed(self.undo(&agent, config.keeper, sidecar, error).await)),
+            Err(error) => return Err(failed(self.undo(&agent, config.run_owner, sidecar, error).await)),
         };
         Ok(self.follow(&agent, followed, Seq(0), config.resume.is_some(), facts).await)
     }
@@ -116,7 +116,8 @@ impl AgentAdapter for SidecarAdapter {
     ) -> Result<AgentHandle, AgentAdapterError> {
         let agent = config.agent;
         let missing = || AgentAdapterError::NotFound(agent.clone());
-        let last = LastSidecar { name: config.known.as_ref().map(|(name, _)| name.clone()), keeper: config.keeper };
+        let last =
+            LastSidecar { name: config.known.as_ref().map(|(name, _)| name.clone()), run_owner: config.run_owner };
         let sidecar = match self.launcher.find(&agent, &self.folder(&agent), &last).await {
             Found::Running(sidecar) => sidecar,
             Found::Nobody => return Err(missing()),

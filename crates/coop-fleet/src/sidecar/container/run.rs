@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use coop_api::AgentId;
 use tokio::time::timeout;
 
-use super::super::launcher::{Dismissal, Found, Keeper, LastSidecar, LaunchError, Launcher, Running, Sidecar};
+use super::super::launcher::{Dismissal, Found, LastSidecar, LaunchError, Launcher, RunOwner, Running, Sidecar};
 use super::super::local::is_isolated;
 use super::body::AGENT;
 use super::folder::furnish;
@@ -110,7 +110,7 @@ impl Launcher for ContainerLauncher {
                 folder,
                 isolate,
                 sandbox,
-                keeper: Keeper::Fleet,
+                run_owner: RunOwner::Fleet,
             });
         }
         running

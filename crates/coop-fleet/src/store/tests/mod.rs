@@ -44,7 +44,7 @@ fn defined() -> Defined {
         folder: "/home/dev".to_owned(),
         prompt: None,
         parent: None,
-        keeper: Keeper::Fleet,
+        run_owner: RunOwner::Fleet,
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use coop_fleet::adapter::{AgentAdapter, AgentAdapterError, AgentReconnectConfig, SidecarAdapter};
 use coop_fleet::engine::Input;
-use coop_fleet::launcher::Keeper;
+use coop_fleet::launcher::RunOwner;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -46,7 +46,8 @@ fn a_container_that_ended_unseen_has_its_code_and_goes() {
         let later = in_containers(&engine, home.path());
         let (sender, mut heard) = channel();
         for _ in 0..2 {
-            let wanted = AgentReconnectConfig { agent: agent(), known: None, resumed: false, keeper: Keeper::Fleet };
+            let wanted =
+                AgentReconnectConfig { agent: agent(), known: None, resumed: false, run_owner: RunOwner::Fleet };
             assert_eq!(later.reconnect(wanted, sender.clone()).await, Err(AgentAdapterError::NotFound(agent())));
             assert_eq!(heard.gone().await, Input::Gone { code: Some(3), signal: None });
         }

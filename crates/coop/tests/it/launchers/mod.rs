@@ -22,7 +22,7 @@ use coop_fleet::adapter::{
 };
 use coop_fleet::definition::Start;
 use coop_fleet::engine::{Input, StopMode};
-use coop_fleet::launcher::Keeper;
+use coop_fleet::launcher::RunOwner;
 use coop_fleet::shim::Ports;
 use coop_fleet::{ContainerLauncher, Containers, Fact};
 use coop_kube::{ClusterLauncher, ClusterOptions, Reach, Template, Way};
@@ -68,7 +68,7 @@ fn config(home: &Path) -> AgentConfig {
         record: None,
         sandbox: None,
         asks_before: 0,
-        keeper: Keeper::Fleet,
+        run_owner: RunOwner::Fleet,
     }
 }
 
@@ -142,7 +142,7 @@ async fn killed(first: &SidecarAdapter, later: &SidecarAdapter, home: &Path, kil
     assert_eq!(first.get_state(&agent()).await, Err(AgentAdapterError::NotFound(agent())));
     let (sender, mut late) = channel();
     let known = heard.past.iter().rev().find_map(|fact| fact.told.clone());
-    let wanted = AgentReconnectConfig { agent: agent(), known, resumed: false, keeper: Keeper::Fleet };
+    let wanted = AgentReconnectConfig { agent: agent(), known, resumed: false, run_owner: RunOwner::Fleet };
     assert_eq!(later.reconnect(wanted, sender).await, Err(AgentAdapterError::NotFound(agent())));
     assert_eq!(late.facts.recv().await.as_ref(), heard.past.last(), "the same under the same number");
     let (sender, mut heard) = channel();
@@ -267,7 +267,8 @@ fn an_agent_that_others_applied_is_followed_from_pod_to_pod() {
             changes.changed().await.expect("it goes on");
         }
         let (sender, mut heard) = channel();
-        let known = AgentReconnectConfig { agent: id.clone(), known: None, resumed: false, keeper: Keeper::Others };
+        let known =
+            AgentReconnectConfig { agent: id.clone(), known: None, resumed: false, run_owner: RunOwner::Others };
         adapter.reconnect(known, sender).await.expect("it runs");
         heard.idle().await;
         adapter.send(&id, "[[text:from the fleet]]").await.expect("sent");
@@ -276,7 +277,7 @@ fn an_agent_that_others_applied_is_followed_from_pod_to_pod() {
         assert_eq!(heard.gone().await, Input::Gone { code: None, signal: None });
         let (sender, mut heard) = channel();
         let resume = Some("any".to_owned());
-        let again = AgentConfig { agent: id.clone(), resume, keeper: Keeper::Others, ..config(home.path()) };
+        let again = AgentConfig { agent: id.clone(), resume, run_owner: RunOwner::Others, ..config(home.path()) };
         adapter.spawn(again, sender).await.expect("its next pod runs");
         heard.idle().await;
         assert_eq!(adapter.get_state(&id).await, Ok(AgentState::Idle));
