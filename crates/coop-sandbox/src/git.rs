@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use coop_folder::Location;
 
 use crate::SandboxError;
+use crate::reach::SHARED;
 
 /// Files and folders that name programs which git runs, or that hold them.
 const FILES: [&str; 2] = ["config", "config.worktree"];
@@ -33,7 +34,7 @@ pub(crate) fn protect(folder: &Path) -> Result<Repository, SandboxError> {
         Ok(found) if found.is_dir() => return protect_own(entry),
         Ok(found) if found.is_symlink() => return Err(SandboxError::Linked(entry)),
         Ok(found) if found.is_file() => {}
-        Ok(_) | Err(_) => return Ok(Repository::default()),
+        Ok(_) | Err(_) => return Ok(above_folder(folder)),
     }
     let unusable = |source| SandboxError::Path { path: entry.clone(), source };
     let Some(Location { git_dir, .. }) = Location::at(folder).map_err(unusable)? else {
@@ -43,6 +44,14 @@ pub(crate) fn protect(folder: &Path) -> Result<Repository, SandboxError> {
         Some(common) => protect_shared(folder, git_dir, &common),
         None => Ok(Repository { write: Vec::new(), read: vec![entry] }),
     }
+}
+
+/// The repository that a folder is a part of. Where the sandbox has other folders than the machine, it is mounted to be seen.
+fn above_folder(folder: &Path) -> Repository {
+    let above = folder.ancestors().skip(1).find(|above| above.join(".git").symlink_metadata().is_ok());
+    let read =
+        above.filter(|above| SHARED.iter().any(|shared| above.starts_with(shared) && *above != Path::new(shared)));
+    Repository { write: Vec::new(), read: read.map(Path::to_owned).into_iter().collect() }
 }
 
 /// A repository in the agent's folder. It is a mount of its own, so that the agent cannot put another in its place.
@@ -56,7 +65,8 @@ fn protect_own(git_dir: PathBuf) -> Result<Repository, SandboxError> {
 fn protect_shared(folder: &Path, git_dir: PathBuf, common: &Path) -> Result<Repository, SandboxError> {
     let shared = SHARED_BY_WORKTREES.map(|name| common.join(name)).into_iter().filter(|path| is_no_link(path));
     let mut read = make_missing(&git_dir, &POINTERS, &[])?;
-    read.push(folder.join(".git"));
+    // The rest of it may be where the sandbox has another folder, such as `/tmp`. Without it git would begin a branch anew.
+    read.extend([folder.join(".git"), common.to_owned()]);
     Ok(Repository { read, write: shared.chain([git_dir]).collect() })
 }
 
@@ -108,6 +118,35 @@ mod tests {
         assert!(output.status.success(), "{words:?}: {output:?}");
     }
 
+    /// Of a repository below `/tmp` only what is written to was there, and a commit began the branch anew.
+    #[test]
+    fn a_work_tree_in_tmp_has_the_whole_history() {
+        if let Err(why) = crate::check() {
+            return coop_testkit::skip(&why.to_string());
+        }
+        let all = tempfile::tempdir_in("/tmp").expect("a folder");
+        let all = all.path().canonicalize().expect("it is there");
+        let (main, tree) = (all.join("main"), all.join("tree"));
+        fs::create_dir_all(main.join("part")).expect("made");
+        git(&main, &["init", "-q"]);
+        git(&main, &["config", "user.email", "a@b"]);
+        git(&main, &["config", "user.name", "a"]);
+        git(&main, &["commit", "-q", "--allow-empty", "-m", "first"]);
+        git(&main, &["worktree", "add", "-q", "../tree"]);
+        git(&main, &["pack-refs", "--all"]);
+        let log = |folder: &Path, script: &str| {
+            let reach = crate::Reach { folder: folder.to_owned(), ..crate::Reach::default() };
+            let words = reach.prepare().expect("a sandbox").bubblewrap;
+            let mut command = Command::new(&words[0]);
+            let output =
+                command.args(&words[1..]).args(["sh", "-c", script]).current_dir(folder).output().expect("run");
+            String::from_utf8(output.stdout).expect("UTF-8").lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let told = log(&tree, "git commit -q --allow-empty -m second; git log --format=%s");
+        assert_eq!(told, ["second", "first"]);
+        assert_eq!(log(&main.join("part"), "git log --format=%s"), ["first"]);
+    }
+
     #[test]
     fn a_repository_is_writable_but_for_what_git_runs() {
         let all = tempfile::tempdir().expect("a folder");
@@ -127,7 +166,10 @@ mod tests {
         let at = |name: &str| main.join(".git").join(name);
         assert_eq!(found.write, [at("objects"), at("refs"), at("logs"), own.clone()]);
         let pointers = ["commondir", "gitdir", "config.worktree"].map(|name| own.join(name));
-        assert_eq!(found.read, [&pointers[..], &[tree.join(".git")]].concat());
+        assert_eq!(found.read, [&pointers[..], &[tree.join(".git"), main.join(".git")]].concat());
+        fs::create_dir(main.join("part")).expect("made");
+        let found = protect(&main.join("part")).expect("found");
+        assert_eq!((found.write.len(), found.read), (0, vec![main.clone()]), "it is below /tmp");
         // One that names a repository which does not know it.
         fs::copy(tree.join(".git"), plain.join(".git")).expect("copied");
         let found = protect(&plain).expect("found");

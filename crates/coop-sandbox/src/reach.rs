@@ -11,7 +11,7 @@ use crate::secrets::OBEYED;
 use crate::{SandboxError, git};
 
 /// Folders in which programs meet: sockets, locks and temporary files of other processes.
-const SHARED: [&str; 3] = ["/tmp", "/var/tmp", "/run"];
+pub(crate) const SHARED: [&str; 3] = ["/tmp", "/var/tmp", "/run"];
 /// Folders that are the sandbox's own, or the kernel's. No agent is given one of them whole.
 const NEVER_GIVEN: [&str; 8] = ["/", "/dev", "/dev/shm", "/proc", "/run", "/sys", "/tmp", "/var/tmp"];
 /// What the kernel lets root change, whatever else root may do.
