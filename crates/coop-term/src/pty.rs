@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use coop_api::Size;
+use rustix::fs::{Access as FileAccess, access};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, waitid};
 use rustix::termios::{InputModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 use tokio::io::Interest;
@@ -112,6 +113,33 @@ impl Command {
         sandbox.chain(program).collect()
     }
 
+    /// Finds the program as the system would: bubblewrap starts in any case, and nobody would be told that the program is missing.
+    fn check_program(&self, sandbox: &Sandbox) -> Result<(), SpawnError> {
+        let failed = |source| SpawnError::Exec { program: self.program.clone(), source };
+        let folder = self.cwd.clone().map_or_else(std::env::current_dir, Ok).map_err(failed)?;
+        let named = Path::new(&self.program);
+        let search = self.env.iter().rfind(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
+        let search = search.unwrap_or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+        let places = match named.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => vec![folder.join(named)],
+            _ => std::env::split_paths(&search).map(|place| folder.join(place).join(named)).collect(),
+        };
+        let path = places
+            .iter()
+            .filter(|path| path.is_file())
+            .find(|path| access(path.as_path(), FileAccess::EXEC_OK).is_ok());
+        let Some(path) = path else {
+            let is_there = places.iter().any(|path| path.exists());
+            let kind = if is_there { io::ErrorKind::PermissionDenied } else { io::ErrorKind::NotFound };
+            return Err(failed(kind.into()));
+        };
+        let path = path.canonicalize().map_err(failed)?;
+        match sandbox.access_to(&path) {
+            Access::None => Err(SpawnError::Hidden { program: self.program.clone(), path }),
+            Access::Read | Access::Write => Ok(()),
+        }
+    }
+
     /// Returns the variables of the process to start: to set, or, without a value, to take away from what it inherits. The
     /// program in a sandbox is given its own under other names, by coop's first process there.
     fn variables(&self) -> Vec<(OsString, Option<&OsStr>)> {
@@ -154,6 +182,14 @@ pub enum SpawnError {
         program: OsString,
         /// What the system said.
         source: io::Error,
+    },
+    /// The program is not there in its sandbox.
+    #[error("cannot run {program:?}: its sandbox hides {}; put the program elsewhere", .path.display())]
+    Hidden {
+        /// What was to be run.
+        program: OsString,
+        /// Where it is.
+        path: PathBuf,
     },
     /// There was no terminal to be had.
     #[error("cannot make a terminal for the child")]
@@ -231,6 +267,9 @@ pub enum Output {
 impl Child {
     /// Starts a program on a new terminal. Must be called within a tokio runtime with I/O enabled.
     pub fn spawn(command: &Command, size: Size) -> Result<Self, SpawnError> {
+        if let Some(sandbox) = &command.sandbox {
+            command.check_program(sandbox)?;
+        }
         let terminal = |error: pty_process::Error| SpawnError::Terminal(to_io(error));
         let (pty, pts) = pty_process::blocking::open().map_err(terminal)?;
         let size_of = pty_process::Size::new(size.rows(), size.cols());

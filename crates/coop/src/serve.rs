@@ -58,7 +58,7 @@ impl CannotRun {
     pub(crate) fn code(&self) -> u8 {
         match &self.0 {
             StartError::Spawn(SpawnError::Exec { source, .. }) if source.kind() == io::ErrorKind::NotFound => 127,
-            StartError::Spawn(SpawnError::Exec { .. }) => 126,
+            StartError::Spawn(SpawnError::Exec { .. } | SpawnError::Hidden { .. }) => 126,
             StartError::Spawn(SpawnError::Terminal(_)) | StartError::Thread(_) => 1,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -373,4 +373,31 @@ fn what_is_hidden_is_hidden_under_every_name() {
     let (code, out, err) = tool::run(inside.current_dir(&work));
     let told = out + &err;
     assert!(code == 1 && told.contains("plain") && !told.contains("a secret"), "{code} {told}");
+}
+
+/// Bubblewrap starts whether or not the program is there, and a spawn that failed passed for one that did not.
+#[test]
+fn a_program_that_is_not_in_its_sandbox_is_refused_at_once() {
+    if !is_possible() {
+        return;
+    }
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let work = home.path().join("work");
+    fs::create_dir(&work).expect("made");
+    let hidden = tempfile::NamedTempFile::new_in("/tmp").expect("a file");
+    fs::write(hidden.path(), "#!/bin/sh\n").expect("written");
+    fs::set_permissions(hidden.path(), fs::Permissions::from_mode(0o755)).expect("changed");
+    let hidden = hidden.into_temp_path();
+    fs::write(work.join("text"), "").expect("written");
+    for (program, why) in [
+        ("./nothere", "check its name"),
+        ("no-such-program-anywhere", "check its name"),
+        ("./text", "it is not a program"),
+        (hidden.to_str().expect("UTF-8"), "its sandbox hides"),
+    ] {
+        let mut command = coop(&home.path().join("home"));
+        command.args(["--sandbox", "--log-level", "off", "--", program]).current_dir(&work);
+        let (code, out, err) = tool::run(command.env("XDG_RUNTIME_DIR", home.path()).stdin(Stdio::null()));
+        assert!(code != 0 && err.contains(why) && !out.contains("ready"), "{program}: {code} {out}{err}");
+    }
 }
