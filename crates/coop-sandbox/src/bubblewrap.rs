@@ -33,10 +33,20 @@ pub(crate) fn check_with(program: &Path) -> Result<(), SandboxError> {
     }
 }
 
+/// The variable with the path of bubblewrap, for a user who trusts a program that is not root's.
+pub const BUBBLEWRAP_VARIABLE: &str = "COOP_BUBBLEWRAP";
+
 /// Returns bubblewrap, as it was when coop first looked. A folder of `PATH` may be one that an agent writes to, and coop runs
-/// bubblewrap outside of the sandbox: only a program that root alone can replace counts.
+/// bubblewrap outside of the sandbox: only a program that root alone can replace counts, or the one that the user names.
 pub(crate) fn find_bubblewrap() -> Result<&'static Path, SandboxError> {
+    static NAMED: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+        let named = std::env::var_os(BUBBLEWRAP_VARIABLE).map(PathBuf::from);
+        named.filter(|path| path.is_absolute())
+    });
     static FOUND: LazyLock<Vec<PathBuf>> = LazyLock::new(|| find_programs(BWRAP));
+    if let Some(named) = NAMED.as_deref() {
+        return Ok(named);
+    }
     match (FOUND.iter().find(|path| only_root_writes(path)), FOUND.first()) {
         (Some(program), _) => Ok(program),
         (None, Some(replaceable)) => Err(SandboxError::NotOfRoot(replaceable.clone())),

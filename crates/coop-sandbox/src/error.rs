@@ -8,7 +8,10 @@ pub enum SandboxError {
     #[error("a sandbox needs the program `bwrap`; install the package bubblewrap (`apt install bubblewrap`)")]
     NotInstalled,
     /// A program of the user's could replace bubblewrap, which coop runs outside of the sandbox.
-    #[error("programs of this user can replace {}; install the package bubblewrap (`apt install bubblewrap`)", .0.display())]
+    #[error(
+        "programs of this user can replace {}; install the package bubblewrap (`apt install bubblewrap`), or name a program that \
+         you trust by COOP_BUBBLEWRAP", .0.display()
+    )]
     NotOfRoot(PathBuf),
     /// Nothing tells which logins are to be hidden.
     #[error("HOME is not set, so coop cannot tell which logins to hide; set it and start coop again")]

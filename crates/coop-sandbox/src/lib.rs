@@ -13,7 +13,7 @@ mod mounted;
 mod reach;
 mod secrets;
 
-pub use bubblewrap::check;
+pub use bubblewrap::{BUBBLEWRAP_VARIABLE, check};
 pub use error::SandboxError;
 pub use mounted::check_mounted;
 pub use reach::{Prepared, Reach, is_never_given, leads_over_link};

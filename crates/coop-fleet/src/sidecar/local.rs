@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use coop_api::{AgentId, is_own_agent_setting};
+use coop_sandbox::BUBBLEWRAP_VARIABLE;
 use tokio::process::Command;
 
 use super::client::Client;
@@ -33,6 +34,8 @@ impl LocalLauncher {
 
     fn command(&self, config: &AgentConfig, folder: &Path) -> Command {
         let mut command = bounded::command(&self.coop);
+        let bubblewrap = std::env::var_os(BUBBLEWRAP_VARIABLE).map(|path| (BUBBLEWRAP_VARIABLE, path));
+        command.envs(bubblewrap);
         if config.driver == OWN_AGENT {
             // Only coop's own agent gets its settings and its key.
             command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_own_agent_setting)));
