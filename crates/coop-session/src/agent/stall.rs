@@ -141,14 +141,18 @@ impl Agent {
     /// Returns the steps that answer an ask whose options coop cannot read, by keys.
     pub(super) fn type_answer(ask: &Ask, answer: &Answer, screen: &Screen) -> Result<Vec<Step>, Error> {
         if answer.keys.is_empty() {
-            let why = "coop does not know what this screen offers; answer with \"keys\", such as [\"Down\", \"Enter\"], or in the \
-                       agent's terminal";
+            let why = "coop does not know what this screen offers; answer with keys (`--keys Down Enter`, or \"keys\": \
+                       [\"Down\", \"Enter\"]), or in the agent's terminal";
             return Err(Error::new(ErrorCode::NoSuchOption, why));
         }
         let shown = screen_lines(screen);
-        let is_shown = shown == ask.screen_lines
-            || !ask.screen_lines.is_empty()
-                && shown.windows(ask.screen_lines.len()).any(|rows| rows == ask.screen_lines);
+        let is_shown = if ask.kind == AskKind::Setup {
+            shown == ask.screen_lines
+        } else {
+            // Drivers tell a part of the screen.
+            let (shown, asked) = (filled_rows(&shown), filled_rows(&ask.screen_lines));
+            !asked.is_empty() && shown.windows(asked.len()).any(|rows| rows == asked)
+        };
         if !is_shown {
             return Err(Error::new(ErrorCode::NoSuchOption, "what the agent asked is not on its screen any more"));
         }
@@ -162,13 +166,17 @@ pub(super) fn wants_keys(ask: &Ask, reach: &Reach) -> bool {
     *reach == Reach::Keys && ask.options.is_empty() && ask.questions.is_empty()
 }
 
+/// Returns the rows of a screen from the first to the last that has something on it.
 fn screen_lines(screen: &Screen) -> Vec<String> {
-    filled_rows(&screen.lines.iter().map(|line| line.plain().to_owned()).collect::<Vec<_>>())
+    let mut rows: Vec<_> = screen.lines.iter().map(|line| line.plain().trim_end().to_owned()).collect();
+    rows.truncate(rows.iter().rposition(|row| !row.is_empty()).map_or(0, |last| last + 1));
+    rows.drain(..rows.iter().take_while(|row| row.is_empty()).count());
+    rows
 }
 
 fn unknown_screen(screen: &Screen) -> AskDraft {
     let lines = screen_lines(screen);
-    let about = lines.first().map_or("an empty screen", String::as_str);
+    let about = lines.first().map_or("an empty screen", |line| line.trim());
     AskDraft {
         kind: AskKind::Setup,
         tool: None,

@@ -27,7 +27,7 @@ fn is_asked_about(kind: &str) {
     wait_until("the ask", || asks()[0].is_object());
     let ask = asks()[0].clone();
     assert_eq!((&ask["kind"], &ask["channel"]), (&json!("setup"), &json!("keys")), "{ask}");
-    assert_eq!(ask["screen_lines"], json!(["A quite new dialog", "[ Go on ]   [ Leave ]"]));
+    assert_eq!(ask["screen_lines"], json!(["A quite new dialog", "", "   [ Go on ]   [ Leave ]"]));
     let explained = sidecar.ask("GET", "/api/v1/agent/explain", "").1;
     let because = explained["evidence"]["detail"].as_str().unwrap_or_default().to_owned();
     assert!(because.contains("does not know"), "{explained}");

@@ -99,7 +99,7 @@ fn a_screen_that_no_rule_knows_becomes_an_ask_with_the_screen_as_its_body() {
         assert_eq!(asks_told(&wait(&mut agent, &screen, &now, ASKED_WITHIN)), ["opened"], "{kind}");
         let asks = agent.asks();
         assert_eq!(asks[0].kind, coop_api::AskKind::Setup, "{kind}");
-        assert_eq!(asks[0].screen_lines, ["A quite new dialog", "[ Go on ]   [ Leave ]"], "{kind}");
+        assert_eq!(asks[0].screen_lines, ["A quite new dialog", "", "   [ Go on ]   [ Leave ]"], "{kind}");
         assert!(asks[0].options.is_empty() && asks[0].preview.contains("A quite new dialog"), "{kind}");
         assert!(matches!(agent.state(), AgentState::Waiting { .. }), "{kind}");
         let hour = Duration::from_secs(3600);
