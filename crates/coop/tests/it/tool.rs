@@ -28,6 +28,9 @@ pub(crate) fn coop(home: &Path) -> Command {
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.env("HOME", home).env("XDG_RUNTIME_DIR", home).env("LANG", "C.UTF-8").current_dir(home);
     command.stdin(Stdio::null());
+    // Where root is an ordinary user, what is root's seems to be that user's.
+    let bubblewrap = std::env::var_os(coop_sandbox::BUBBLEWRAP_VARIABLE);
+    command.envs(bubblewrap.map(|path| (coop_sandbox::BUBBLEWRAP_VARIABLE, path)));
     command
 }
 
@@ -95,9 +98,11 @@ fn run_in_sandbox(command: &mut Command) {
         command.env("HOME", &moved);
         home = moved;
     }
+    // An isolated agent keeps its conversations elsewhere. It may go on with another home, and must not have another sandbox.
+    let is_isolated = command.get_args().any(|word| word == "--isolate");
     let conversations = home.join(".local/share/coop-sim");
     std::fs::create_dir_all(&conversations).expect("made");
-    let written = state.into_iter().chain([conversations]);
+    let written = state.into_iter().chain(Some(conversations).filter(|_| !is_isolated));
     let written = std::env::join_paths(written).expect("paths without colons");
     command.env("COOP_SANDBOX", "true").env("COOP_SANDBOX_WRITE", written);
 }

@@ -45,13 +45,20 @@ pub(crate) fn prepare(home: &Path, url: &str) -> Value {
     );
     fs::write(home.join("codex/config.toml"), codex).expect("written");
     json!({
-        "HOME": home, "TMPDIR": home.join("tmp"), "XDG_RUNTIME_DIR": home, "XDG_STATE_HOME": home.join("state"),
+        "HOME": home, "TMPDIR": home.join("tmp"), "XDG_RUNTIME_DIR": home,
         "TERM": "xterm-256color", "SHELL": "/bin/sh", "CODEX_HOME": home.join("codex"), "MODEL_KEY": KEY,
         "ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": url, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL": "1", "DISABLE_AUTOUPDATER": "1",
         "GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": url, "OPENCODE_DISABLE_MODELS_FETCH": "1",
         "http_proxy": url, "https_proxy": url, "NO_PROXY": "127.0.0.1,localhost",
     })
+}
+
+/// Returns the lines of a definition for such an environment. An agent has the daemon's home and runtime folder.
+pub(crate) fn definition_env(env: &Value) -> Vec<String> {
+    let env = env.as_object().expect("a table").iter();
+    let own = env.filter(|(name, _)| !["HOME", "XDG_RUNTIME_DIR"].contains(&name.as_str()));
+    own.map(|(name, value)| format!("{name} = {value}")).collect()
 }
 
 pub(crate) fn opencode(url: &str) -> Value {
@@ -69,8 +76,7 @@ fn calls_the_tools(real: &Real) {
     let home = lab.home.path().canonicalize().expect("it is there");
     let model = Model::start(&home);
     let env = prepare(&home, &model.url);
-    let env: Vec<_> =
-        env.as_object().expect("a table").iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    let env = definition_env(&env);
     let command: Vec<_> = std::iter::once(program.to_str().expect("UTF-8")).chain(real.more.iter().copied()).collect();
     let agent = |name: &str| {
         format!(

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::driven::Model;
 use crate::guests::guests;
 use crate::tool::{self, COOP, Terminal};
-use crate::tools_real::{opencode, prepare};
+use crate::tools_real::{definition_env, opencode, prepare};
 use crate::workspaces::Lab;
 
 const FIRST: &str = "the very first prompt [[text:First answer.]]";
@@ -37,8 +37,8 @@ impl Place {
         let home = lab.home.path().canonicalize().expect("it is there");
         let model = Model::start(&home);
         let table = prepare(&home, &model.url);
+        let toml = definition_env(&table);
         let table = table.as_object().expect("a table");
-        let toml: Vec<_> = table.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         let repository = home.join("project");
         fs::create_dir(&repository).expect("a folder");
         fs::write(repository.join("opencode.json"), opencode(&model.url).to_string()).expect("written");

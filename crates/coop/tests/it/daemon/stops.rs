@@ -56,10 +56,9 @@ fn settings(lab: &Lab, which: &Which, model: Option<&Model>) -> String {
     };
     let mut prepared = Command::new("true");
     prepare(&mut prepared, model.map(|model| model.url.as_str()));
-    let home = lab.home.path().display().to_string();
-    let folders = ["HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"].map(|name| format!("{name} = {home:?}"));
+    // The daemon's home is that of its agents.
     let own = prepared.get_envs().map(|(name, value)| format!("{} = {:?}", name.display(), value.unwrap_or_default()));
-    let env: Vec<_> = folders.into_iter().chain(own).collect();
+    let env: Vec<_> = own.collect();
     let sandbox = sandbox_setting(lab.home.path());
     // The folder of an agent in a sandbox is not its home.
     let folder = if sandbox.is_empty() { String::new() } else { format!("folder = {:?}\n", lab.folder("work")) };
