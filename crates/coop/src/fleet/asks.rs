@@ -40,6 +40,13 @@ pub(super) async fn asks(daemon: &Daemon, agent: Option<&str>) -> anyhow::Result
 pub(super) async fn respond(daemon: &Daemon, agent: &str, response: &Response) -> anyhow::Result<i32> {
     let mut body = body(response)?;
     let mut shown = 0;
+    if response.ask.is_some() && body["accept"] != false {
+        // Ids of asks begin anew with each agent: those of another one would fit.
+        let id = text(&daemon.agent(agent).await?["id"]);
+        if id != agent {
+            bail!("{agent} is short for {id}; an answer has to name its agent whole: `coop respond {id} …`");
+        }
+    }
     if response.ask.is_none() && body["accept"] != false {
         let open = daemon.get_of(agent, "agent/asks").await?;
         let Some(ask) = items(&open, "asks").first() else {

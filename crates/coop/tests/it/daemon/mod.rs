@@ -57,7 +57,9 @@ fn an_ask_outlives_the_daemon_and_is_answered_once_by_name(launch: Launch) {
     assert_eq!(lab.run(&["wait", "asker", "--for", "idle", "--timeout", "0.1"]).0, 4);
     let first = lab.upgraded("/api/v1/agents/asker/ws?subscribe=log&after=0");
     assert!(first.contains("\"kind\":\"lifecycle\""), "{first}");
-    lab.ok(&["respond", "ask", "yes", "--ask", "ask-1"]);
+    let (code, _, short) = lab.run(&["respond", "ask", "yes", "--ask", "ask-1"]);
+    assert!(code == 1 && short.contains("is short for asker"), "{short}");
+    lab.ok(&["respond", "asker", "yes", "--ask", "ask-1"]);
     let closed = lab.until(asked, "its end", |entry| is(entry, "ask_closed"));
     let (code, _, again) = lab.run(&["respond", "asker", "yes"]);
     assert_eq!(code, 1, "{again}");
