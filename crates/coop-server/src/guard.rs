@@ -25,8 +25,7 @@ pub(crate) const HOOKS_PATH: &str = "/api/v1/hooks/";
 /// The header with the hooks' token.
 const HOOK_TOKEN: &str = "x-coop-hook-token";
 
-pub(crate) const WRONG_TOKEN: &str =
-    "the token is wrong; it is the one coop was started with (--auth-token or COOP_AUTH_TOKEN)";
+pub(crate) const WRONG_TOKEN: &str = "the token is wrong; it is the one coop was started with (--auth-token or COOP_AUTH_TOKEN), or that of the link it printed";
 
 /// What only looks, beside HTTP's own GET. Everything else that is served over gRPC steers.
 const LOOKING: [&str; 16] = [
