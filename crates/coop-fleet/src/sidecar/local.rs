@@ -190,3 +190,20 @@ fn sandbox_of(words: &[String], state: Option<&Path>) -> Option<Sandbox> {
         no_network: has("--sandbox-no-network"),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sandbox_is_read_from_the_command_line_that_it_was_written_to() {
+        let folder = Path::new("/state/agents/a");
+        let some = Sandbox { write: vec!["/w".into(), "/x y".into()], hide: vec!["/h".into()], no_network: true };
+        for sandbox in [Sandbox::default(), some] {
+            let words = sandbox_words(&sandbox, folder).into_iter().map(|word| word.into_string().expect("UTF-8"));
+            let words: Vec<_> = words.collect();
+            assert_eq!(sandbox_of(&words, Some(Path::new("/state"))), Some(sandbox));
+        }
+        assert_eq!(sandbox_of(&["--isolate".to_owned()], None), None);
+    }
+}
