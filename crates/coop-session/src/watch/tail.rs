@@ -18,14 +18,17 @@ const MAX_LINE: usize = 64 * 1024 * 1024;
 /// The log of a conversation: a file of its own, and one for each sub-agent in the folder `NAME/subagents` beside it.
 pub(super) struct Log {
     main: Tail,
+    /// The name as far as it was known at the start, with a `*`.
+    pattern: Option<PathBuf>,
     folder: PathBuf,
-    of_subagents: Vec<Tail>,
+    /// Those of sub-agents, and files in which the conversation was before.
+    others: Vec<Tail>,
 }
 
 impl Log {
     pub(super) fn new(path: PathBuf, files: AgentFiles, since: SystemTime) -> Self {
         let folder = path.with_extension("").join("subagents");
-        Self { main: Tail::new(path, files, since), folder, of_subagents: Vec::new() }
+        Self { main: Tail::new(path, files, since), pattern: None, folder, others: Vec::new() }
     }
 
     /// Returns where its own file is, or will be.
@@ -38,10 +41,18 @@ impl Log {
         [&self.main.path, &self.folder]
     }
 
-    /// Finds out what its file is called, if that is known in part only and the file is there.
+    /// Finds out what its file is called, if that is known in part only and the file is there. An agent that starts itself anew
+    /// begins another file; one that goes on with an earlier conversation stays with the first.
     pub(super) fn resolve(&mut self) {
-        if let Some(found) = resolve(&self.main.path) {
-            self.main.path = found;
+        if let Some(found) = matches(&self.main.path).into_iter().min() {
+            self.pattern = Some(std::mem::replace(&mut self.main.path, found));
+            return;
+        }
+        let Some(pattern) = self.pattern.as_deref().filter(|_| self.main.is_new()) else { return };
+        let newest = matches(pattern).into_iter().max().filter(|newest| *newest > self.main.path);
+        if let Some(newest) = newest {
+            let next = Tail::new(newest, self.main.files.clone(), self.main.since);
+            self.others.push(std::mem::replace(&mut self.main, next));
         }
     }
 
@@ -50,11 +61,11 @@ impl Log {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let files = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
         for path in files {
-            if !self.of_subagents.iter().any(|known| known.path == path) {
-                self.of_subagents.push(Tail::new(path, self.main.files.clone(), self.main.since));
+            if !self.others.iter().any(|known| known.path == path) {
+                self.others.push(Tail::new(path, self.main.files.clone(), self.main.since));
             }
         }
-        self.of_subagents.iter_mut().chain([&mut self.main])
+        self.others.iter_mut().chain([&mut self.main])
     }
 }
 
@@ -73,6 +84,11 @@ pub(super) struct Tail {
 impl Tail {
     fn new(path: PathBuf, files: AgentFiles, since: SystemTime) -> Self {
         Self { path, files, since, file: None, offset: 0, partial: Vec::new(), first: true }
+    }
+
+    /// Tells whether the file was made after the start.
+    fn is_new(&self) -> bool {
+        fs::metadata(&self.path).and_then(|found| found.created()).is_ok_and(|born| born >= self.since)
     }
 
     /// Returns the next lines, or nothing if there is no more for now.
@@ -137,9 +153,15 @@ impl Tail {
 
 /// Returns the file that a path with a `*` in its name means, once it is there: the first by name.
 pub(crate) fn resolve(path: &Path) -> Option<PathBuf> {
-    let (start, end) = path.file_name()?.to_str()?.split_once('*')?;
-    let entries = fs::read_dir(path.parent()?).ok()?.flatten();
+    matches(path).into_iter().min()
+}
+
+/// Returns the files that a path with a `*` in its name fits; none if it has no `*`.
+fn matches(path: &Path) -> Vec<PathBuf> {
+    let parts = path.file_name().and_then(|name| name.to_str()?.split_once('*'));
+    let (Some((start, end)), Some(folder)) = (parts, path.parent()) else { return Vec::new() };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let fits = |name: &String| name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end);
-    names.filter(fits).min().map(|name| path.with_file_name(name))
+    names.filter(fits).map(|name| path.with_file_name(name)).collect()
 }

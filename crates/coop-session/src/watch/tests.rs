@@ -49,6 +49,31 @@ fn replace(path: &Path, text: &str) {
     fs::write(&draft, text).and_then(|()| fs::rename(&draft, path)).expect("written");
 }
 
+/// Gemini starts itself anew once its folder is trusted, and names its logs by the minute: what it said then was not heard.
+#[tokio::test]
+async fn a_conversation_that_goes_on_in_another_file_is_followed() {
+    for open in [open_inotify, none_left] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        let (sender, mut seen) = mpsc::channel(64);
+        let watch = Watch::Log { path: at("session-*-abc.jsonl").to_str().expect("text").to_owned() };
+        let _watcher = start(watch, open, sender);
+        tokio::task::yield_now().await;
+        if File::create(at("made")).and_then(|file| file.metadata()?.created()).is_err() {
+            return coop_testkit::skip("this file system does not tell when a file was made");
+        }
+        append(&at("session-1-abc.jsonl"), "{\"n\":1}\n");
+        assert_eq!(line(&mut seen).await, (1, false));
+        append(&at("session-2-other.jsonl"), "{\"n\":7}\n");
+        append(&at("session-1-abc.jsonl"), "{\"n\":2}\n");
+        append(&at("session-2-abc.jsonl"), "{\"n\":3}\n");
+        assert_eq!(line(&mut seen).await, (2, false));
+        assert_eq!(line(&mut seen).await, (3, false));
+        append(&at("session-2-abc.jsonl"), "{\"n\":4}\n");
+        assert_eq!(line(&mut seen).await, (4, false));
+    }
+}
+
 #[tokio::test]
 async fn a_log_may_come_late_in_parts_and_anew() {
     for open in [open_inotify, none_left] {
