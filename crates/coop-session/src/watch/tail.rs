@@ -86,9 +86,10 @@ impl Tail {
         Self { path, files, since, file: None, offset: 0, partial: Vec::new(), first: true }
     }
 
-    /// Tells whether the file was made after the start.
+    /// Tells whether the file was made after the start. It may be gone by now.
     fn is_new(&self) -> bool {
-        fs::metadata(&self.path).and_then(|found| found.created()).is_ok_and(|born| born >= self.since)
+        let found = self.file.as_ref().map_or_else(|| fs::metadata(&self.path), |(file, _)| file.metadata());
+        found.and_then(|found| found.created()).is_ok_and(|born| born >= self.since)
     }
 
     /// Returns the next lines, or nothing if there is no more for now.

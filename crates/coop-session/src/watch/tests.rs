@@ -71,6 +71,9 @@ async fn a_conversation_that_goes_on_in_another_file_is_followed() {
         assert_eq!(line(&mut seen).await, (3, false));
         append(&at("session-2-abc.jsonl"), "{\"n\":4}\n");
         assert_eq!(line(&mut seen).await, (4, false));
+        fs::remove_file(at("session-2-abc.jsonl")).expect("removed");
+        append(&at("session-3-abc.jsonl"), "{\"n\":5}\n");
+        assert_eq!(line(&mut seen).await, (5, false));
     }
 }
 
