@@ -81,18 +81,20 @@ impl LaunchOption {
     /// Refuses what would be left aside: whoever names an image or a limit believes that agents are held in it.
     fn check(&self) -> anyhow::Result<()> {
         let both = "container or kubernetes";
-        let mut given = vec![
+        let given = [
             ("--image", both, self.image.is_some()),
             ("--image-has-coop", both, self.image_has_coop),
             ("--memory", both, self.memory.is_some()),
             ("--cpus", both, self.cpus.is_some()),
         ];
+        let given = given.into_iter();
         #[cfg(feature = "containers")]
-        given.extend(self.container.given().map(|(option, is_given)| (option, "container", is_given)));
+        let given = given.chain(self.container.given().map(|(option, is_given)| (option, "container", is_given)));
         #[cfg(feature = "kubernetes")]
-        given.extend(self.cluster.given().map(|(option, is_given)| (option, "kubernetes", is_given)));
+        let given = given.chain(self.cluster.given().map(|(option, is_given)| (option, "kubernetes", is_given)));
         let name = self.name();
-        match given.into_iter().find(|(_, of, is_given)| *is_given && !of.contains(&name)) {
+        let mut given = given;
+        match given.find(|(_, of, is_given)| *is_given && !of.contains(&name)) {
             Some((option, of, _)) => {
                 bail!("{option} is for --launcher {of}, and this is {name}: say which, or leave it out")
             }

@@ -1,7 +1,5 @@
 //! Stands in for `cluster` in a build without the feature `kubernetes`: no daemon has a cluster then.
 
-use std::path::PathBuf;
-
 use coop_fleet::adapter::SidecarAdapter;
 use coop_fleet::fleet::Fleet;
 use coop_server::fleet::types::ClusterHealth;
@@ -17,6 +15,6 @@ pub(super) async fn check(cluster: &ClusterLauncher) -> anyhow::Result<Option<St
     match *cluster {}
 }
 
-pub(super) async fn follow(_: Fleet, _: SidecarAdapter, cluster: ClusterLauncher, _: PathBuf) {
+pub(super) async fn follow(_: Fleet, _: SidecarAdapter, cluster: ClusterLauncher) {
     match cluster {}
 }
