@@ -113,7 +113,7 @@ impl Command {
         sandbox.chain(program).collect()
     }
 
-    /// Finds the program as the system would: bubblewrap starts in any case, and nobody would be told that the program is missing.
+    /// Looks the program up as the system does. Bubblewrap starts in any case, so its start does not show that the program is missing.
     fn check_program(&self, sandbox: &Sandbox) -> Result<(), SpawnError> {
         let failed = |source| SpawnError::Exec { program: self.program.clone(), source };
         let folder = self.cwd.clone().map_or_else(std::env::current_dir, Ok).map_err(failed)?;

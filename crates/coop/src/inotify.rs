@@ -13,7 +13,7 @@ const ADVISED_INSTANCES: u64 = 1024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct InUse {
     instances: usize,
-    /// Processes that show nobody which files they have open; coop's own are such.
+    /// Processes whose open files cannot be read; coop's own are such.
     closed_processes: usize,
 }
 
@@ -41,7 +41,7 @@ fn in_use(processes: &Path, user: u32) -> InUse {
     )
 }
 
-/// Returns the user of a process. The owner of its folder is another where the process lets nobody look into it.
+/// Returns the user of a process. The folder of a process belongs to root where its open files cannot be read.
 fn user_of(process: &Path) -> Option<u32> {
     let status = fs::read_to_string(process.join("status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().nth(1)?.parse().ok()

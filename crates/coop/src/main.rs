@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     shield::close_if_secret();
     let cli = Cli::read();
     if matches!(cli.sub, Some(Sub::Guard { .. } | Sub::Enter { .. } | Sub::Await { .. })) {
-        keep_files();
+        close_files_on_exec();
     }
     if let Some(Sub::Hook { event, hold, guest }) = &cli.sub {
         // Before everything else: the agent waits for it.
@@ -86,7 +86,7 @@ fn main() -> ExitCode {
         shield::hide_store(&url.0);
     }
     // Not before: what starts coop once more, to hide a secret, may have given it a file by its descriptor.
-    keep_files();
+    close_files_on_exec();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error.into()),
@@ -139,8 +139,8 @@ async fn simulate(what: Option<Simulated>) -> anyhow::Result<i32> {
     }
 }
 
-/// Keeps files that are open from programs that coop starts: one in a sandbox could read through them.
-fn keep_files() {
+/// Has open files closed in the programs that coop starts: one in a sandbox could read through them.
+fn close_files_on_exec() {
     close_fds::CloseFdsBuilder::new().cloexecfrom(FIRST_INHERITED);
 }
 

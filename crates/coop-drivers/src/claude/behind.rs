@@ -49,7 +49,7 @@ impl Behind {
         self.prompt = true;
     }
 
-    pub(super) fn prompt_told(&mut self) {
+    pub(super) fn record_prompt(&mut self) {
         self.prompt = false;
     }
 

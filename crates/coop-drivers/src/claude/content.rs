@@ -106,7 +106,7 @@ impl Claude {
             Role::Assistant => self.behind.said(subagent, text),
             Role::User if subagent.is_none() => {
                 self.has_logged_prompt = true;
-                self.behind.prompt_told();
+                self.behind.record_prompt();
             }
             Role::User => {}
         }

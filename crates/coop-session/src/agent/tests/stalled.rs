@@ -7,7 +7,7 @@ use coop_drivers::Rules;
 
 use super::*;
 
-/// Within this time an agent has to ask about a screen that nobody knows.
+/// Within this time an agent has to ask about a screen that no rule knows.
 const ASKED_WITHIN: Duration = Duration::from_secs(15);
 macro_rules! recorded {
     ($name:literal) => {
@@ -58,7 +58,7 @@ fn wait(agent: &mut Agent, screen: &Screen, from: &Now, time: Duration) -> Vec<E
     panic!("the agent's deadline does not move on");
 }
 
-/// Returns an agent that asks about a screen that nobody knows.
+/// Returns an agent that asks about a screen that no rule knows.
 fn stalled(screen: &Screen, now: &Now) -> Agent {
     let mut agent = by_screen("claude", now);
     agent.look(screen, now);
