@@ -51,6 +51,8 @@ pub(crate) enum Origin {
     Outside,
     /// An agent started it.
     Agent,
+    /// An agent started it in a PID namespace below that of this process: in its sandbox.
+    Sandbox,
     /// `/proc` does not tell.
     Unknown,
 }
@@ -117,7 +119,10 @@ impl Ancestry {
             return Origin::Outside;
         }
         let mut tries = (0..TRIES).map(|_| self.walk(pid, Process::read));
-        tries.find(|origin| *origin != Origin::Unknown).unwrap_or(Origin::Unknown)
+        match tries.find(|origin| *origin != Origin::Unknown).unwrap_or(Origin::Unknown) {
+            Origin::Agent if namespace_depth(pid) > namespace_depth(self.own) => Origin::Sandbox,
+            origin => origin,
+        }
     }
 
     /// Returns where the processes come from that have a socket open. It is outside only if a process outside was seen with
@@ -127,8 +132,8 @@ impl Ancestry {
         for _ in 0..TRIES {
             let holders: Vec<u32> = processes().into_iter().filter(|pid| has_open(*pid, &socket)).collect();
             let origins: Vec<Origin> = holders.into_iter().map(|pid| self.origin(pid)).collect();
-            if origins.contains(&Origin::Agent) {
-                return Origin::Agent;
+            if let Some(origin) = [Origin::Sandbox, Origin::Agent].into_iter().find(|origin| origins.contains(origin)) {
+                return origin;
             }
             if !origins.is_empty() && origins.iter().all(|origin| *origin == Origin::Outside) {
                 return Origin::Outside;
@@ -180,6 +185,13 @@ impl Process {
             started: fields.nth(17)?.parse().ok()?,
         })
     }
+}
+
+/// Returns in how many PID namespaces a process has a number, as seen from this process; 0 if it has ended.
+fn namespace_depth(pid: u32) -> usize {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    numbers.map_or(0, |numbers| numbers.split_whitespace().count())
 }
 
 fn processes() -> Vec<u32> {

@@ -1,7 +1,8 @@
 //! The process at the other end of a connection, and what it may do.
 //!
 //! What an agent runs may look at everything, and its hooks report; but an agent that could answer its own asks, or type into
-//! its own terminal, would be its own supervisor.
+//! its own terminal, would be its own supervisor. What an agent runs in a sandbox looks only by the agent's own socket: the
+//! sandbox hides the other agents.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -82,7 +83,7 @@ impl Peer {
             Some(TcpClient::Closed | TcpClient::Remote) => false,
         };
         match &config.token {
-            _ if is_own => Ok(()),
+            _ if is_own => self.check_is_not_hidden_from(config).await,
             Some(_) => {
                 let why = "this port belongs to another user; open the link that coop printed, or send its token as \
                            `Authorization: Bearer TOKEN`";
@@ -93,6 +94,19 @@ impl Peer {
                 Err(Error::new(ErrorCode::Forbidden, why))
             }
         }
+    }
+
+    /// Refuses to look what runs in an agent's sandbox. With a token, a process that coop cannot see has to send it.
+    async fn check_is_not_hidden_from(&self, config: &Config) -> Result<(), Error> {
+        let why = match (&self.end, self.origin().await) {
+            (End::AgentSocket | End::Vouched, _) | (_, Origin::Outside | Origin::Agent) => return Ok(()),
+            (_, Origin::Unknown) if config.token.is_none() || self.is_unix() => return Ok(()),
+            (_, Origin::Unknown) => {
+                "coop cannot see which process asks; send the token as `Authorization: Bearer TOKEN`"
+            }
+            (_, Origin::Sandbox) => "what runs in a sandbox may look only by its agent's own socket, COOP_SOCKET",
+        };
+        Err(Error::new(ErrorCode::Forbidden, why))
     }
 
     /// Lets those through that may do more than look. A process that coop cannot see needs the token.
@@ -116,7 +130,7 @@ impl Peer {
                 "coop cannot see which process asks, so it may look but not steer; start coop with --auth-token and \
                  send the token"
             }
-            Origin::Agent => "what an agent runs may look but not steer; ask from outside of it",
+            Origin::Agent | Origin::Sandbox => "what an agent runs may look but not steer; ask from outside of it",
         };
         Err(Error::new(ErrorCode::Forbidden, why))
     }

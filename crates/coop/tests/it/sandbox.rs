@@ -8,12 +8,19 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::daemon::lab::Lab;
+use crate::daemon::lab::{Lab, is};
 use crate::driven::{Agent, Runtime, Which};
 use crate::tool::{self, Sidecar, coop, wait_until};
 
+/// Folders that each sandbox has for itself.
+const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+
 /// Tells whether there can be a sandbox here, or reports that there cannot.
 fn is_possible() -> bool {
+    if TEMPORARY.iter().any(|folder| Path::new(env!("CARGO_TARGET_TMPDIR")).starts_with(folder)) {
+        coop_testkit::skip("the repository is in a folder for temporary files, and a sandbox hides those");
+        return false;
+    }
     let made = Command::new("bwrap").args(["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "true"]).output();
     let is_possible = made.is_ok_and(|output| output.status.success());
     if !is_possible {
@@ -318,6 +325,90 @@ fn an_agent_of_a_fleet_and_its_gate_share_a_sandbox() {
     let processes = fs::read_to_string(home.join("gated")).expect("it is there");
     assert!(processes.trim().parse::<u32>().is_ok_and(|count| count < 10), "{processes}");
     lab.ok(&["down", "--kill"]);
+}
+
+/// Tries to steer by every socket that it finds and by the daemon's port, and to reach the processes of others.
+const ATTACK_FLEET: &str = r#"
+until [ -e target ]; do sleep 0.01; done
+. ./target
+try() { if "${@:2}" >/dev/null 2>&1; then echo "$1"; fi; }
+steer() { curl -sf -m 60 "$@"; }
+SPAWN='{"definition":"[agents.x]\ncommand=[\"true\"]\nkind=\"crew\"","agent":"x"}'
+YES='{"ask":"ask-1","accept":true}'
+{
+    try "list the agents" ls "$STATE/agents"
+    try "read the store" cat "$STATE/fleet.db"
+    for pid in $PIDS; do
+        try "see process $pid" ls "/proc/$pid"
+        try "read the environment of $pid" cat "/proc/$pid/environ"
+        try "signal $pid" kill -0 "$pid"
+    done
+    find / -type s -not -path '/proc/*' 2>/dev/null >sockets
+    printf '%s\n' "$STATE/fleet.sock" "$STATE/agents/victim/coop.sock" >>sockets
+    while read -r socket; do
+        try "answer by $socket" steer --unix-socket "$socket" -d "$YES" http://localhost/api/v1/agent/respond
+        try "type by $socket" steer --unix-socket "$socket" -d '{"keys":["1"]}' http://localhost/api/v1/input/keys
+        try "answer the victim by $socket" \
+            steer --unix-socket "$socket" -d "$YES" http://localhost/api/v1/agents/victim/agent/respond
+        try "spawn by $socket" steer --unix-socket "$socket" -d "$SPAWN" http://localhost/api/v1/agents
+        [ "$socket" = "$COOP_SOCKET" ] || try "look by $socket" steer --unix-socket "$socket" http://localhost/api/v1/health
+    done <sockets
+    try "answer the victim by the port" steer -d "$YES" "$PORT/api/v1/agents/victim/agent/respond"
+    try "spawn by the port" steer -d "$SPAWN" "$PORT/api/v1/agents"
+    try "read the victim's screen by the port" steer "$PORT/api/v1/agents/victim/screen"
+    try "list the agents by the port" steer "$PORT/api/v1/agents"
+    try "follow all events by the port" steer -N "$PORT/api/v1/events"
+    try "(find its own socket)" grep -qxF "$COOP_SOCKET" sockets
+} >t
+mv t told
+sleep 1000
+"#;
+
+#[test]
+fn an_agent_in_a_sandbox_reaches_no_other_agent_and_not_its_daemon() {
+    if !is_possible() {
+        return;
+    }
+    let mut lab = Lab::outside_of_tmp(
+        "[agents.victim]\nSIM\nkind = \"crew\"\nprompt = \"[[bash:touch stolen.txt]]\"\n\
+         [agents.attacker]\nfolder = \"work\"\ncommand = [\"bash\", \"attack.sh\"]\nkind = \"crew\"\nsandbox = true\n",
+    );
+    lab.kill();
+    let lines = lab.up_with(&["--port", "0"]);
+    let port = lines.iter().find_map(|line| line.strip_prefix("listening http ")).expect("a port");
+    let work = lab.folder("work");
+    fs::write(work.join("attack.sh"), ATTACK_FLEET).expect("written");
+    lab.ok(&["spawn", "victim"]);
+    lab.until(0, "the victim's ask", |entry| is(entry, "prompt"));
+    lab.ok(&["spawn", "attacker"]);
+    let processes = processes_in(lab.home.path());
+    assert!(processes.len() >= 4, "the daemon, two sidecars and an agent: {processes:?}");
+    let target = format!("STATE={} PORT={port} PIDS='{}'", lab.state().display(), processes.join(" "));
+    fs::write(work.join("t"), target).and_then(|()| fs::rename(work.join("t"), work.join("target"))).expect("written");
+    lab.wait_until("the attack ends", || work.join("told").exists());
+    let worked = fs::read_to_string(work.join("told")).expect("it is there");
+    assert_eq!(worked, "(find its own socket)\n", "what is not in parentheses must not work");
+    assert!(!lab.home.path().join("stolen.txt").exists(), "the victim was answered");
+    assert_eq!(lab.json(&["asks"])["asks"].as_array().map(Vec::len), Some(1), "the ask is open");
+    assert_eq!(lab.json(&["ls"])["agents"].as_array().map(Vec::len), Some(2), "no agent was started");
+    lab.ok(&["down", "--kill"]);
+}
+
+/// Returns the processes that were started for a lab, but for those in its agent's sandbox.
+fn processes_in(home: &Path) -> Vec<String> {
+    let home = home.to_str().expect("UTF-8");
+    let own = fs::read_link("/proc/self/ns/pid").expect("a namespace");
+    let is_one = |pid: &String| {
+        let folder = Path::new("/proc").join(pid);
+        let line = fs::read(folder.join("cmdline")).unwrap_or_default();
+        let cwd = fs::read_link(folder.join("cwd")).unwrap_or_default();
+        let is_ours = String::from_utf8_lossy(&line).contains(home) || cwd.starts_with(home);
+        // That of a process which shows nothing of itself is coop's own.
+        is_ours && fs::read_link(folder.join("ns/pid")).ok().is_none_or(|namespace| namespace == own)
+    };
+    let entries = fs::read_dir("/proc").expect("a folder").flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).filter(is_one).collect()
 }
 
 /// An agent that may write to `~/.config` writes the alias of git that its user runs next.

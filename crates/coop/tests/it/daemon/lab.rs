@@ -34,22 +34,33 @@ impl Lab {
 
     /// The same with agents by this launcher.
     pub(crate) fn by(launch: Launch, agents: &str) -> Self {
-        Self::start(launch, agents, None, Vec::new())
+        Self::start(launch, &std::env::temp_dir(), agents, None, Vec::new())
+    }
+
+    /// The same as [`Self::new`] in a folder that agents in a sandbox see, unlike that for temporary files.
+    pub(crate) fn outside_of_tmp(agents: &str) -> Self {
+        Self::start(Launch::Local, Path::new(env!("CARGO_TARGET_TMPDIR")), agents, None, Vec::new())
     }
 
     /// The same with more in the environment.
     pub(crate) fn with_env(agents: &str, env: Vec<(&'static str, PathBuf)>) -> Self {
-        Self::start(Launch::Local, agents, None, env)
+        Self::start(Launch::Local, &std::env::temp_dir(), agents, None, env)
     }
 
     /// The same with a store in PostgreSQL.
     pub(crate) fn with_store(agents: &str, store: &str) -> Self {
-        Self::start(Launch::Local, agents, Some(store.to_owned()), Vec::new())
+        Self::start(Launch::Local, &std::env::temp_dir(), agents, Some(store.to_owned()), Vec::new())
     }
 
-    fn start(launch: Launch, agents: &str, store: Option<String>, mut env: Vec<(&'static str, PathBuf)>) -> Self {
+    fn start(
+        launch: Launch,
+        folder: &Path,
+        agents: &str,
+        store: Option<String>,
+        mut env: Vec<(&'static str, PathBuf)>,
+    ) -> Self {
         // Short, for the paths of sockets.
-        let home = tempfile::Builder::new().prefix("coop-d-").tempdir().expect("a folder");
+        let home = tempfile::Builder::new().prefix("coop-d-").tempdir_in(folder).expect("a folder");
         let place = Place::start(launch, home.path(), agents);
         let text = agents.replace("SIM", &place.sim(home.path()));
         fs::write(home.path().join("coop.toml"), text).expect("written");
