@@ -94,6 +94,8 @@ test-real: deps build $(call modules,real) ## The real agents, pinned versions f
 SANDBOX_TESTS := binary_id(coop::it) & test(/^(claude|hook|keys|runtimes|truth|codex|gemini|opencode|opencode_link|acp|tools_real|wrap_real)::/) \
 	+ binary_id(coop::it) & test(/^(shim::(agents|backend|briefs|steering|trust)|daemon::stops)::/) - test(/::(container|kubernetes)$$/)
 test-sandbox: deps build $(call modules,real) ## The real agents once more, each in a sandbox (network, root; 6 min when built)
+	@rm -rf target/sandboxed && mkdir -p target/sandboxed
+	tests/tools/ordinary.sh node tests/real/record.mjs --coop target/debug/coop --out target/sandboxed --sandbox
 	real=$$(node tests/real/which.mjs) && tests/tools/ordinary.sh env COOP_TEST_SANDBOX=1 $$real $(NEXTEST) -E '$(SANDBOX_TESTS)'
 
 test-web: deps build $(call modules,web) ## The page: its units, and the page itself in Chromium (network, root; 3 min when built)

@@ -1,8 +1,8 @@
 // Runs the real agents in coop, has each answer a prompt, and keeps what it wrote to its terminal.
 //
-//   node record.mjs --coop PATH --out DIR [--only NAME]
+//   node record.mjs --coop PATH --out DIR [--only NAME] [--sandbox]
 
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -25,12 +25,17 @@ const PASTE_PAUSE = 200;
 const QUIET = 1000;
 
 const { values: options } = parseArgs({
-  options: { coop: { type: 'string' }, out: { type: 'string' }, only: { type: 'string' } },
+  options: { coop: { type: 'string' }, out: { type: 'string' }, only: { type: 'string' }, sandbox: { type: 'boolean' } },
 });
 const agents = AGENTS.filter(({ name }) => [undefined, name].includes(options.only));
 if (!options.coop || !options.out || agents.length === 0) {
-  console.error('usage: node record.mjs --coop PATH --out DIR [--only NAME], see README.md');
+  console.error('usage: node record.mjs --coop PATH --out DIR [--only NAME] [--sandbox], see README.md');
   process.exit(2);
+}
+if (options.sandbox && ['/tmp/', '/var/tmp/'].some((folder) => resolve(options.out).startsWith(folder))) {
+  console.log('the repository is in a folder for temporary files, and a sandbox hides those');
+  if (process.env.COOP_SKIPS) appendFileSync(process.env.COOP_SKIPS, 'record.mjs --sandbox\tthe repository is among temporary files\n');
+  process.exit(0);
 }
 // What runs is ended when this process exits, so it must not just die.
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
@@ -42,7 +47,9 @@ console.log(`${tally.passed} passed, ${tally.failed} failed`);
 process.exitCode = tally.failed > 0 ? 1 : 0;
 
 async function record(agent) {
-  const folder = realpathSync(mkdtempSync(join(tmpdir(), `coop-real-${agent.name}-`)));
+  // An agent in a sandbox has a folder for temporary files of its own, so nothing of its may be in that of this machine.
+  const parent = options.sandbox ? resolve(options.out) : tmpdir();
+  const folder = realpathSync(mkdtempSync(join(parent, `coop-real-${agent.name}-`)));
   const file = join(options.out, `${agent.name}.${SIZE.cols}x${SIZE.rows}.raw`);
   const model = await startModel();
   const check = checker(agent.name);
@@ -68,19 +75,22 @@ function start(agent, folder, url) {
   for (const path of [home, work, tmp]) mkdirSync(path);
   const { argv, env } = agent.prepare({ home, work, url });
   const all = { ...environment({ home, tmp, url }), ...env };
-  return Sidecar.start(resolve(options.coop), argv, { ...SIZE, cwd: work, env: all });
+  const flags = options.sandbox ? ['--sandbox'] : [];
+  return Sidecar.start(resolve(options.coop), argv, { ...SIZE, cwd: work, env: all, flags });
 }
 
 /** Returns all an agent is told of this machine. */
 function environment({ home, tmp, url }) {
+  const bubblewrap = process.env.COOP_BUBBLEWRAP;
   return {
+    ...(bubblewrap && { COOP_BUBBLEWRAP: bubblewrap }),
     HOME: home,
     LANG: 'C.UTF-8',
     PATH: `${dirname(process.execPath)}:/usr/local/bin:/usr/bin:/bin`,
     SHELL: '/bin/sh',
     TERM: 'xterm-256color',
     // Codex does not like a home among the temporary files.
-    TMPDIR: tmp,
+    TMPDIR: options.sandbox ? '/tmp' : tmp,
     XDG_RUNTIME_DIR: tmp,
     HTTP_PROXY: url,
     HTTPS_PROXY: url,

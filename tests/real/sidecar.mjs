@@ -16,11 +16,11 @@ export class Sidecar {
   #url;
 
   /** Starts coop with this environment and nothing else in it. */
-  static async start(coop, argv, { cols, rows, env, cwd }) {
+  static async start(coop, argv, { cols, rows, env, cwd, flags = [] }) {
     const sidecar = new Sidecar();
     const options = { port: 0, cols, rows, 'ring-size': RING_SIZE, 'log-level': 'off' };
     const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)]);
-    sidecar.#run(coop, [...args, '--', ...argv], { env, cwd, stdio: ['ignore', 'pipe', 'inherit'] });
+    sidecar.#run(coop, [...args, ...flags, '--', ...argv], { env, cwd, stdio: ['ignore', 'pipe', 'inherit'] });
     sidecar.#url = await limited(sidecar.#ready(), START_LIMIT, 'coop did not get ready');
     return sidecar;
   }
