@@ -34,7 +34,7 @@ fi
 if [ ! -x "$tools/bin/buf" ]; then
   echo "installing buf into $tools"
   python3 -m venv "$tools"
-  "$tools/bin/pip" install --quiet --disable-pip-version-check buf-bin==1.75.0
+  "$tools/bin/python3" -m pip install --quiet --disable-pip-version-check buf-bin==1.75.0
 fi
 
 if ! command -v cargo-deny >/dev/null; then
