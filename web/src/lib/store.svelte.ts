@@ -9,7 +9,7 @@ import { readFrames, type Frame } from './sse';
 import { ofPhase } from './state';
 import { answerInWords, Timeline, type Outcome } from './timeline';
 import { parse } from './visible';
-import type { AgentState, Ask, Card, Decision, Entry, Event, Evidence, Project, Report, StateName } from './types';
+import type { AgentState, Ask, Card, Decision, Entry, Event, Evidence, PermissionMode, Project, Report, StateName } from './types';
 
 export interface Agent {
   id: string;
@@ -24,6 +24,7 @@ export interface Agent {
   needs: string | null;
   outcome: string | null;
   last: string | null;
+  mode: PermissionMode | null;
   cost: number;
   capabilities: string[];
 }
@@ -294,6 +295,7 @@ export class Store {
       needs: card.needs,
       outcome: outcome || null,
       last: card.last_message,
+      mode: card.permission_mode,
       cost: card.cost_usd,
     };
   }
@@ -360,6 +362,7 @@ export class Store {
         if (body.total.cost_usd !== null) agent.cost = body.total.cost_usd;
         break;
       case 'lifecycle':
+        if (body.what === 'permission_mode') agent.mode = body.mode;
         if (body.what === 'exited') this.asks = this.asks.filter((open) => open.agent !== entry.agent);
         break;
     }
@@ -411,6 +414,7 @@ function blank(id: string): Agent {
     needs: null,
     outcome: null,
     last: null,
+    mode: null,
     cost: 0,
     capabilities: [],
   };
@@ -424,6 +428,7 @@ function fromReport(report: Report): Partial<Agent> {
     since: Date.parse(report.since),
     evidence: report.evidence,
     last: report.last_message,
+    mode: report.permission_mode,
     capabilities: report.capabilities,
   };
 }

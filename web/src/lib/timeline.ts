@@ -144,6 +144,7 @@ export class Timeline {
       }
       case 'lifecycle':
         if (body.what === 'started') note('Started');
+        else if (body.what === 'permission_mode') note(`Permission mode: ${body.mode}`);
         else if (body.what === 'unrecorded') note(`The terminal is no longer recorded: ${body.why}`, 'bad');
         else if (body.what === 'exited') {
           const how = body.signal !== null ? `killed by signal ${body.signal}` : `with code ${body.code}`;

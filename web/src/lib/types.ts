@@ -69,6 +69,9 @@ export interface Receipt {
   reason?: string;
 }
 
+/** Which tools an agent uses without asking. */
+export type PermissionMode = 'default' | 'accept-edits' | 'auto' | 'plan' | 'dont-ask' | 'bypass';
+
 export type Body =
   | { kind: 'state'; prev: AgentState; next: AgentState; evidence: Evidence; ask?: Ask; last_message?: string }
   | { kind: 'turn'; what: 'began'; prompt?: string | null }
@@ -95,6 +98,7 @@ export type Body =
   | { kind: 'lifecycle'; what: 'started'; pid: number }
   | { kind: 'lifecycle'; what: 'session'; id: string }
   | { kind: 'lifecycle'; what: 'resized'; size: { cols: number; rows: number } }
+  | { kind: 'lifecycle'; what: 'permission_mode'; mode: PermissionMode }
   | { kind: 'lifecycle'; what: 'stopping' }
   | { kind: 'lifecycle'; what: 'unrecorded'; why: string }
   | { kind: 'lifecycle'; what: 'exited'; code: number | null; signal: number | null };
@@ -135,6 +139,7 @@ export interface Card {
   cost_usd: number;
   last_message: string | null;
   exit: { code: number | null; signal: number | null } | null;
+  permission_mode: PermissionMode | null;
 }
 
 /** What the daemon tells of one agent beyond its card. */
@@ -211,5 +216,6 @@ export interface Report {
   last_message: string | null;
   stop_held: boolean;
   runtime: string;
+  permission_mode: PermissionMode | null;
   capabilities: string[];
 }
