@@ -15,7 +15,7 @@ LINTED := env RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIP
 BUILD = $(LINTED) $(CARGO) build --workspace --all-targets
 NEXTEST = $(LINTED) $(CARGO) nextest run --workspace
 # Tests whose real agents are named by COOP_REAL_CLAUDE and its like.
-REAL_TESTS := binary_id(coop::it) & test(/^(claude|hook|keys|runtimes|truth|codex|gemini|opencode|opencode_link|acp|shim|daemon::stops|tools_real|wrap_real)::/)
+REAL_TESTS := binary_id(coop::it) & test(/^(claude|hook|keys|modes|runtimes|truth|codex|gemini|opencode|opencode_link|acp|shim|daemon::stops|tools_real|wrap_real)::/)
 STEP := tools/step.sh
 NPM_CI := npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 modules = tests/$(1)/node_modules/.package-lock.json
@@ -91,7 +91,7 @@ test-real: deps build $(call modules,real) ## The real agents, pinned versions f
 
 # Once more with every agent in a sandbox. Root cannot map itself into a further namespace, which the sandbox of Codex needs, so
 # root becomes an ordinary user for these.
-SANDBOX_TESTS := binary_id(coop::it) & test(/^(claude|hook|keys|runtimes|truth|codex|gemini|opencode|opencode_link|acp|tools_real|wrap_real)::/) \
+SANDBOX_TESTS := binary_id(coop::it) & test(/^(claude|hook|keys|modes|runtimes|truth|codex|gemini|opencode|opencode_link|acp|tools_real|wrap_real)::/) \
 	+ binary_id(coop::it) & test(/^(shim::(agents|backend|briefs|steering|trust)|daemon::stops)::/) - test(/::(container|kubernetes)$$/)
 test-sandbox: deps build $(call modules,real) ## The real agents once more, each in a sandbox (network, root; 6 min when built)
 	@rm -rf target/sandboxed && mkdir -p target/sandboxed
@@ -126,7 +126,7 @@ fuzz: deps ## Fuzz each target for FUZZ_SECONDS, an hour by default (network, ro
 chaos: deps build ## Kill the daemon 200 times, at instants that COOP_SEED names (network, root; 2 min when built)
 	COOP_CHAOS=$${COOP_CHAOS:-200} $(NEXTEST) --profile long --no-capture -E 'test(/^daemon::chaos/)'
 
-mutants: ## Break the drivers' rules and the guards of SECURITY.md one at a time and see that a test fails (60 min)
+mutants: deps build $(call modules,web) ## Break the drivers' rules and the guards of SECURITY.md one at a time and see that a test fails (60 min)
 	node tools/mutants.mjs
 
 dist: web ## Build the program that users get, with fat link-time optimisation (network; 12 min)

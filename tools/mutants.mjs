@@ -1,11 +1,11 @@
-// Breaks the rules of the drivers and the guards of SECURITY.md one at a time and sees that their tests fail.
+// Breaks the rules of the drivers, the guards of SECURITY.md and those of the page one at a time and sees that their tests fail.
 //
 //   node tools/mutants.mjs [WORDS]      only those whose name contains the words
 //
 // Works in a copy of what is committed, with a target folder of its own. Takes some minutes.
 
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
 /** Rules of the drivers: a name, the file in their crate, what stands there once, and what is put in its place. */
@@ -78,8 +78,22 @@ const GUARDS = [
   ['sandbox: the sidecar reads what is hidden', 'crates/coop-session/src/agent_files.rs', 'if sandbox.access_to(&real) >= wanted {', 'if sandbox.access_to(&real) >= wanted || true {', 'coop-session', 'a_link_to_what_the_sandbox_hides_is_not_read|what_the_sandbox_hides_or_protects_is_neither_read_nor_written'],
 ];
 
+/** What keeps a person from allowing what was not on the screen: a name, the file of the page, what stands there once, what is put in its place. */
+const PAGE = [
+  ['4c, page: allowed before all of it was on the screen', 'src/views/AskCard.svelte', 'busy || !still || (approves(option) && !seen)', 'busy || !still'],
+  ['4c, page: the end counts for all of it', 'src/lib/reading.ts', 'this.#parts.length > 0 && this.missing.length === 0', 'this.missing.every(({ to }) => to < this.#height)'],
+  ['4c, page: lines that fly past count', 'src/lib/reading.ts', 'LONG_ENOUGH_MS = 200', 'LONG_ENOUGH_MS = 20'],
+  ['4c, page: what lies below the window counts', 'src/lib/screen.ts', 'Math.max(shown.top, top), to: Math.min(shown.bottom,', 'Math.max(all.top, top), to: Math.max(all.bottom,'],
+  ['4c, page: what lies behind a dialog counts', 'src/lib/screen.ts', 'from < to && !isOnTop(', 'from < to && false && !isOnTop('],
+  ['4c, page: the next ask is marked when one goes', 'src/lib/ui.svelte.ts', "if (keys.length === 0) this.marked = '';", "if (!keys.includes(this.marked)) this.marked = keys[0] ?? '';"],
+  ['4c, page: new asks come first', 'src/lib/open.ts', '[...before.filter((one) => open.has(keyOf(one))), ...now.filter((one) => !known.has(keyOf(one)))]', '[...now.filter((one) => !known.has(keyOf(one))), ...before.filter((one) => open.has(keyOf(one)))]'],
+  ['4c, page: a card that has just moved takes a click', 'src/views/AskCard.svelte', 'STILL_MS = 500', 'STILL_MS = 0'],
+  ['4d, page: hidden characters stay as they are', 'src/lib/visible.ts', 'return text.replace(HIDDEN,', "return text.replace(/^never$/,"],
+];
+
 const root = resolve(import.meta.dirname, '..');
 const copy = join(root, 'target/mutants/copy');
+const isWanted = ([name]) => name.includes(process.argv[2] ?? '');
 rmSync(copy, { recursive: true, force: true });
 mkdirSync(copy, { recursive: true });
 execFileSync('bash', ['-c', `git archive HEAD | tar -x -C "${copy}"`], { cwd: root });
@@ -91,10 +105,19 @@ function test(crate, tests) {
   return spawnSync('cargo', ['nextest', 'run', '-p', crate, '--no-fail-fast', '-E', filter], { cwd: copy, env, encoding: 'utf8' });
 }
 
+/** Builds the page of the copy and runs its test in a browser, with the program as it is. */
+function testPage() {
+  const built = spawnSync('npm', ['run', '--silent', 'build'], { cwd: join(copy, 'web'), encoding: 'utf8' });
+  if (built.status !== 0) throw new Error(`the page cannot be built:\n${built.stdout}${built.stderr}`);
+  const env = { ...process.env, COOP_BIN: join(root, 'target/debug/coop'), COOP_WEB_DIST: join(copy, 'web/dist/page') };
+  return spawnSync('node', ['--test', 'tests/web/unseen.test.mjs'], { cwd: copy, env, encoding: 'utf8' });
+}
+
 const all = [
   ...DRIVERS.map(([name, file, from, to]) => [name, join('crates/coop-drivers', file), from, to, 'coop-drivers', '.']),
   ...GUARDS,
-].filter(([name]) => name.includes(process.argv[2] ?? ''));
+].filter(isWanted);
+const pages = PAGE.filter(isWanted);
 for (const crate of new Set(all.map((mutant) => mutant[4]))) {
   const tests = [...new Set(all.filter((mutant) => mutant[4] === crate).map((mutant) => mutant[5]))].join('|');
   const whole = test(crate, tests);
@@ -103,16 +126,36 @@ for (const crate of new Set(all.map((mutant) => mutant[4]))) {
   throw new Error(`the tests of ${crate} fail as they are`);
 }
 let survived = 0;
-for (const [name, file, from, to, crate, tests] of all) {
+
+/** Runs what tells whether the tests see a file with one thing in it changed. */
+function broken(file, from, to, run) {
   const path = join(copy, file);
   const text = readFileSync(path, 'utf8');
   if (text.split(from).length !== 2) throw new Error(`${file} does not have ${JSON.stringify(from)} once`);
   writeFileSync(path, text.replace(from, () => to));
-  const { status, stderr } = test(crate, tests);
+  const outcome = run();
   writeFileSync(path, text);
-  const seen = [...stderr.matchAll(/^ +(?:FAIL|TIMEOUT|SIGNAL|ABORT|LEAK-FAIL)[^\n]* ([\w:]+)$/gm)].map(([, test]) => test);
-  if (status !== 0 && seen.length === 0) throw new Error(`${name} does not compile:\n${stderr}`);
+  return outcome;
+}
+
+function report(name, status, seen) {
   console.log(`${status === 0 ? 'SURVIVED' : 'seen    '}  ${name}  ${[...new Set(seen)].join(' ')}`);
   survived += status === 0 ? 1 : 0;
+}
+
+for (const [name, file, from, to, crate, tests] of all) {
+  const { status, stderr } = broken(file, from, to, () => test(crate, tests));
+  const seen = [...stderr.matchAll(/^ +(?:FAIL|TIMEOUT|SIGNAL|ABORT|LEAK-FAIL)[^\n]* ([\w:]+)$/gm)].map(([, test]) => test);
+  if (status !== 0 && seen.length === 0) throw new Error(`${name} does not compile:\n${stderr}`);
+  report(name, status, seen);
+}
+if (pages.length > 0) {
+  for (const folder of ['web', 'tests/web']) symlinkSync(join(root, folder, 'node_modules'), join(copy, folder, 'node_modules'));
+  const whole = testPage();
+  if (whole.status !== 0) throw new Error(`the test of the page fails as it is:\n${whole.stdout}`);
+}
+for (const [name, file, from, to] of pages) {
+  const { status, stdout } = broken(join('web', file), from, to, testPage);
+  report(name, status, [...stdout.matchAll(/^not ok \d+ - (.*)$/gm)].map(([, test]) => `“${test}”`));
 }
 process.exitCode = survived > 0 ? 1 : 0;

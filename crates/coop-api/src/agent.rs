@@ -147,10 +147,62 @@ pub struct AgentReport {
     pub stop_held: bool,
     /// How it is run: `pty`, `pipe` or `server`.
     pub runtime: &'static str,
+    /// Which tools it uses without asking, if that is known.
+    pub permission_mode: Option<PermissionMode>,
     /// What can be done with it; anything beyond gets [`crate::ErrorCode::Unsupported`].
     pub capabilities: Vec<Capability>,
     /// How long it has written nothing.
     pub quiet_for: Duration,
+}
+
+/// How an agent decides which tools it uses without asking. Each agent kind has names of its own for these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PermissionMode {
+    /// Asks, but for what its own rules allow.
+    Default,
+    /// The same, and changes files of its folder without asking.
+    AcceptEdits,
+    /// A model judges each tool in place of a person.
+    Auto,
+    /// Changes nothing, and shows a plan.
+    Plan,
+    /// Refuses what its rules do not allow, and never asks.
+    DontAsk,
+    /// Uses every tool without asking.
+    Bypass,
+}
+
+impl PermissionMode {
+    /// All of them, those that ask most first.
+    pub const ALL: [Self; 6] = [Self::Default, Self::AcceptEdits, Self::Auto, Self::Plan, Self::DontAsk, Self::Bypass];
+
+    /// Returns the mode's name on every wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::AcceptEdits => "accept-edits",
+            Self::Auto => "auto",
+            Self::Plan => "plan",
+            Self::DontAsk => "dont-ask",
+            Self::Bypass => "bypass",
+        }
+    }
+
+    /// Returns the mode of this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == name)
+    }
+
+    /// Returns what the agent does in this mode that nobody is asked about, and no policy judges.
+    pub fn unasked(self) -> Option<&'static str> {
+        match self {
+            Self::Default | Self::Plan | Self::DontAsk => None,
+            Self::AcceptEdits => Some("it changes files of its folder without asking"),
+            Self::Auto => Some("a model of its own allows tools in place of a person"),
+            Self::Bypass => Some("it uses every tool without asking"),
+        }
+    }
 }
 
 /// Something that can be done with an agent or learnt from it.
@@ -260,6 +312,9 @@ pub struct Explanation {
     pub state: AgentState,
     /// What it rests on.
     pub evidence: Evidence,
+    /// Which tools the agent uses without asking, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permission_mode: Option<PermissionMode>,
     /// What was heard, oldest first, and what was made of it.
     pub signals: Vec<Heard>,
     /// The signals that coop expects of this kind of agent and has not had, in words.

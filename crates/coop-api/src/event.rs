@@ -2,7 +2,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{AgentId, AgentState, Ask, AskId, Epoch, Evidence, Fault, Offset, Receipt, Seq, Size, UsageReport};
+use crate::{
+    AgentId, AgentState, Ask, AskId, Epoch, Evidence, Fault, Offset, PermissionMode, Receipt, Seq, Size, UsageReport,
+};
 
 /// Something that happened, numbered without gaps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -271,6 +273,11 @@ pub enum Lifecycle {
     Session {
         /// The agent's own name for it.
         id: String,
+    },
+    /// The agent asks about other tools than before, or it is known for the first time which.
+    PermissionMode {
+        /// The mode now.
+        mode: PermissionMode,
     },
     /// The terminal has another size.
     Resized {

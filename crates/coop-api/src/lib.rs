@@ -26,7 +26,9 @@ mod token;
 mod usage;
 mod visible;
 
-pub use agent::{AgentReport, AgentState, Capability, Evidence, EvidenceSource, Explanation, Fault, FaultKind, Heard};
+pub use agent::{
+    AgentReport, AgentState, Capability, Evidence, EvidenceSource, Explanation, Fault, FaultKind, Heard, PermissionMode,
+};
 pub use ask::{Answer, Ask, AskChannel, AskId, AskKind, AskOption, OptionKind, Question, QuestionAnswer, Shown};
 pub use delivery::{Answered, Nudge, NudgeId, Receipt, When};
 pub use error::{Error, ErrorCode};

@@ -27,4 +27,5 @@ pub(crate) const KNOWN: Known = Known {
     new: |_, launch| acp::driver(launch, &["--acp"]),
     tools: &[acp::TOOLS],
     never_asks: &[Unasked::Option(&["--allow"], "all")],
+    modes: &[],
 };

@@ -114,6 +114,7 @@ impl Arbiter {
                 self.enter(AgentState::Unknown, evidence)
             }
             Meaning::Session { .. }
+            | Meaning::PermissionMode(_)
             | Meaning::Started(_)
             | Meaning::Command { .. }
             | Meaning::Ask(_)

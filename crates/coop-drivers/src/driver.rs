@@ -96,6 +96,8 @@ pub struct Heeds {
     pub settings: bool,
     /// [`Launch::mcp`].
     pub mcp: bool,
+    /// [`Launch::ask_first`].
+    pub ask_first: bool,
 }
 
 /// How the agent is run.
@@ -155,6 +157,8 @@ pub struct Launch {
     pub is_roots: bool,
     /// A folder for a configuration of the agent's own, which outlives it; set if it is to have one, without dialogs.
     pub isolated: Option<String>,
+    /// Whether it asks before it uses any tool, whatever its permission mode.
+    pub ask_first: bool,
     /// Whether that configuration says that the folder is trusted. Without it the agent asks, as it would ask any user.
     pub trusts_folder: bool,
     /// Settings that the caller wants merged into the agent's own.

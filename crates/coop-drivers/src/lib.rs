@@ -14,6 +14,7 @@ mod fault;
 mod gemini;
 mod keys;
 mod mcp;
+mod modes;
 mod opencode;
 mod options;
 mod program;
@@ -36,6 +37,7 @@ pub use driver::{
 };
 pub use keys::comparable;
 pub use mcp::{McpServer, McpWay};
+pub use modes::OwnMode;
 pub use options::merge;
 pub use registry::{KNOWN, Known, Login};
 pub use rules::{RuleError, Rules, filled_rows};

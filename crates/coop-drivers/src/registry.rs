@@ -1,8 +1,10 @@
 //! The agents coop knows. A new one is a folder beside this file and a line in [`KNOWN`].
 
+use coop_api::PermissionMode;
 use serde_json::Value;
 
 use crate::driver::{Driver, Launch, Runtime};
+use crate::modes::{self, OwnMode};
 use crate::rules::{RuleError, Rules};
 use crate::tools::{self, NamedTool, Tool, Unasked};
 use crate::{acp, api, claude, codex, gemini, opencode, program};
@@ -47,6 +49,8 @@ pub struct Known {
     pub tools: &'static [&'static [NamedTool]],
     /// What makes it use every tool without an ask.
     pub never_asks: &'static [Unasked],
+    /// The permission modes that it has.
+    pub modes: &'static [OwnMode],
 }
 
 /// Where an agent keeps a login.
@@ -97,6 +101,25 @@ impl Known {
         let at = self.program_said_in(command).filter(|_| !self.programs.is_empty());
         let args = at.and_then(|at| command.get(at + 1..)).unwrap_or(command);
         self.never_asks.iter().find_map(|unasked| unasked.found_in(args, settings))
+    }
+
+    /// Returns the permission mode that a command line or settings of this agent start it in, as far as they say.
+    pub fn mode_of(&self, command: &[String], settings: Option<&Value>) -> Option<PermissionMode> {
+        let at = self.program_said_in(command)?;
+        let given = modes::of_args(self.modes, command.get(at + 1..)?);
+        given.or_else(|| self.never_asks(command, settings).map(|_| PermissionMode::Bypass))
+    }
+
+    /// Returns the words that start this agent in a permission mode, or which modes there are.
+    pub fn mode_words(&self, mode: PermissionMode) -> Result<&'static [&'static str], String> {
+        let offered = || self.modes.iter().filter(|own| !own.words.is_empty());
+        offered().find(|own| own.mode == mode).map(|own| own.words).ok_or_else(|| {
+            let names: Vec<_> = offered().map(|own| own.mode.as_str()).collect();
+            match names[..] {
+                [] => format!("coop cannot start {} in a permission mode", self.name),
+                _ => format!("{} has no permission mode {}; it has {}", self.name, mode.as_str(), names.join(", ")),
+            }
+        })
     }
 
     /// Returns the screen rules that come with coop.

@@ -2,7 +2,7 @@
 
 mod dialog;
 
-use coop_api::{AskKind, OptionKind, Screen};
+use coop_api::{AskKind, OptionKind, PermissionMode, Screen};
 use regex::Regex;
 use serde::Deserialize;
 
@@ -48,6 +48,7 @@ pub struct Rules {
     dialog: Option<DialogRule>,
     asks: Vec<(AskKind, Regex)>,
     options: Vec<(OptionKind, Regex)>,
+    modes: Vec<(PermissionMode, Regex)>,
 }
 
 /// What a title says of the agent.
@@ -87,6 +88,8 @@ struct File {
     ask: Vec<AskRule>,
     #[serde(default)]
     option: Vec<OptionRule>,
+    #[serde(default)]
+    mode: Vec<ModeRule>,
 }
 
 #[derive(Default, Deserialize)]
@@ -127,6 +130,13 @@ struct AskRule {
 #[serde(deny_unknown_fields)]
 struct OptionRule {
     kind: OptionKind,
+    pattern: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModeRule {
+    mode: PermissionMode,
     pattern: String,
 }
 
@@ -171,7 +181,18 @@ impl Rules {
                 .into_iter()
                 .map(|rule| Ok((rule.kind, regex(&rule.pattern)?)))
                 .collect::<Result<_, RuleError>>()?,
+            modes: file
+                .mode
+                .into_iter()
+                .map(|rule| Ok((rule.mode, regex(&rule.pattern)?)))
+                .collect::<Result<_, RuleError>>()?,
         })
+    }
+
+    /// Returns the permission mode that rows of a screen show: those below the input, where no agent's words stand.
+    pub(crate) fn mode(&self, footer: &[String]) -> Option<PermissionMode> {
+        let shown = |pattern: &Regex| footer.iter().any(|row| pattern.is_match(row));
+        self.modes.iter().find(|(_, pattern)| shown(pattern)).map(|(mode, _)| *mode)
     }
 
     /// Tells whether a title shows that the agent works; nothing if titles say nothing.

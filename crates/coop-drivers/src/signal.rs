@@ -1,7 +1,8 @@
 //! What an observation means.
 
 use coop_api::{
-    Artifact, AskKind, AskOption, EvidenceSource, Fault, FaultReport, Message, Question, ToolUse, TurnOutcome, Usage,
+    Artifact, AskKind, AskOption, EvidenceSource, Fault, FaultReport, Message, PermissionMode, Question, ToolUse,
+    TurnOutcome, Usage,
 };
 use serde_json::Value;
 
@@ -33,6 +34,8 @@ pub enum Meaning {
         /// Where the agent keeps it.
         transcript: Option<String>,
     },
+    /// The agent asks in this way before it uses tools.
+    PermissionMode(PermissionMode),
     /// The agent began, or began anew, and asks what it should know.
     Started(StartSource),
     /// A message reached the agent.
@@ -119,6 +122,7 @@ impl Meaning {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Session { .. } => "session",
+            Self::PermissionMode(_) => "permission mode",
             Self::Started(_) => "started",
             Self::TurnBegan { .. } => "turn began",
             Self::Command { .. } => "command",

@@ -29,6 +29,7 @@ pub const UNKNOWN: Known = Known {
     new: |rules, _| Box::new(Unknown { rules, asked: None }),
     tools: &[],
     never_asks: &[],
+    modes: &[],
 };
 
 struct Unknown {

@@ -59,6 +59,7 @@ pub fn translate(event: &Event) -> Option<Input> {
         },
         EventBody::Turn(Turn::Ended { outcome: TurnOutcome::Interrupted }) => Input::Interrupted,
         EventBody::Usage(usage) => Input::Cost { usd: usage.total.cost_usd? },
+        EventBody::Lifecycle(Lifecycle::PermissionMode { mode }) => Input::PermissionMode { mode: *mode },
         EventBody::Lifecycle(Lifecycle::Exited { code, signal }) => Input::Gone { code: *code, signal: *signal },
         EventBody::Lifecycle(
             Lifecycle::Started { .. }

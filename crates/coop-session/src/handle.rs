@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use coop_api::{AgentId, Agents, Error, ErrorCode, Feed, Pulse, Reply, Request, Size, Tap, Token};
+use coop_api::{AgentId, Agents, Error, ErrorCode, Feed, PermissionMode, Pulse, Reply, Request, Size, Tap, Token};
 use coop_drivers::{Driver, Link, Runtime, Say, Watch};
 use coop_term::{Command, Exit, Ring, SpawnError};
 use tokio::runtime;
@@ -75,6 +75,8 @@ pub struct Prepared {
     pub driver: Box<dyn Driver>,
     /// How it is run.
     pub runtime: Runtime,
+    /// The permission mode that it is started in, if that is known.
+    pub permission_mode: Option<PermissionMode>,
     /// Files to watch.
     pub watch: Vec<Watch>,
     /// Another process that runs as long as the agent does.

@@ -220,6 +220,7 @@ impl Session {
             last_message: None,
             queue: Vec::new(),
             stop_held: false,
+            permission_mode: None,
             runtime: Runtime::Pty.as_str(),
             capabilities: Vec::new(),
             quiet_for: self.quiet_for(),

@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, Resettable};
+use clap::builder::{PossibleValuesParser, Resettable, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use coop_api::Token;
+use coop_api::{PermissionMode, Token};
 use coop_drivers::{Allowed, KNOWN, Runtime};
 use coop_session::LEAST_RECORDING;
 
@@ -220,6 +220,12 @@ pub(crate) struct Serve {
     /// Tell an agent with a configuration of its own (`--isolate`) that its folder is trusted. Without it the agent asks
     #[arg(long, env = "COOP_TRUST")]
     pub(crate) trust: bool,
+    /// Start the agent in this permission mode: how it decides which tools it uses without asking
+    #[arg(long, env = "COOP_PERMISSION_MODE", value_name = "MODE", conflicts_with = "attach", value_parser = permission_mode())]
+    pub(crate) permission_mode: Option<PermissionMode>,
+    /// Have the agent ask before it uses any tool, whatever its permission mode
+    #[arg(long, env = "COOP_ASK_FIRST", conflicts_with = "attach")]
+    pub(crate) ask_first: bool,
     #[command(flatten)]
     pub(crate) sandbox: Sandbox,
     /// JSON with the agent's settings, stop gate and start text, or TOML with patterns of its screen; one of each may be given
@@ -649,6 +655,12 @@ fn parse_ring(text: &str) -> Result<usize, String> {
 /// Returns what `--agent` takes.
 pub(crate) fn agent_names() -> impl Iterator<Item = &'static str> {
     ["auto"].into_iter().chain(KNOWN.iter().map(|known| known.name)).chain(["unknown"])
+}
+
+/// Reads a permission mode by its name.
+pub(crate) fn permission_mode() -> impl TypedValueParser<Value = PermissionMode> {
+    let names = PossibleValuesParser::new(PermissionMode::ALL.map(PermissionMode::as_str));
+    names.try_map(|name| PermissionMode::by_name(&name).ok_or("it has just been one of these"))
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ use std::collections::HashMap;
 use agent_client_protocol_schema::{
     AgentCapabilities, AuthMethod, CLIENT_METHOD_NAMES, CancelNotification, Error, RequestId,
 };
-use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource};
+use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, PermissionMode};
 use serde_json::Value;
 
 use self::ask::Asking;
@@ -42,6 +42,7 @@ use self::wire::Incoming;
 use crate::driver::{
     Driver, Heeds, Launch, Link, Observation, Refusal, Runtime, Say, Setup, SetupError, Step, StopReply, View,
 };
+use crate::modes::{self, OwnMode};
 use crate::registry::Known;
 use crate::tools::{NamedTool, Tool};
 use crate::{Meaning, Reach, Signal, StartSource};
@@ -76,6 +77,21 @@ pub(crate) const TOOLS: &[NamedTool] = &[
     ("other", &[Tool::Other]),
 ];
 
+/// Names that ACP agents have for their session modes. No option of theirs is common to all.
+const MODES: &[OwnMode] = &[
+    OwnMode { mode: PermissionMode::Default, names: &["default", "ask", "manual"], words: &[] },
+    OwnMode { mode: PermissionMode::AcceptEdits, names: &["acceptEdits", "autoEdit", "auto_edit"], words: &[] },
+    OwnMode { mode: PermissionMode::Auto, names: &["auto"], words: &[] },
+    OwnMode { mode: PermissionMode::Plan, names: &["plan"], words: &[] },
+    OwnMode { mode: PermissionMode::DontAsk, names: &["dontAsk"], words: &[] },
+    OwnMode { mode: PermissionMode::Bypass, names: &["bypassPermissions", "yolo"], words: &[] },
+];
+
+/// Returns the permission mode that an agent names, if that is known.
+fn mode_named(name: &str) -> Option<Meaning> {
+    modes::by_name(MODES, name).map(Meaning::PermissionMode)
+}
+
 pub(crate) const KNOWN: Known = Known {
     name: "acp",
     programs: &["acp", "codex-acp", "claude-code-acp", "claude-agent-acp"],
@@ -95,6 +111,7 @@ pub(crate) const KNOWN: Known = Known {
     new: |_, launch| driver(launch, &[]),
     tools: &[TOOLS],
     never_asks: &[],
+    modes: MODES,
 };
 
 /// Returns a driver for an agent that speaks the protocol when these words stand behind its program.

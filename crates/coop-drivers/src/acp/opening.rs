@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::config::Settings;
 use super::turn::METHODS;
-use super::{Acp, config, fault, signals, wire};
+use super::{Acp, config, fault, mode_named, signals, wire};
 use crate::driver::{Launch, Say};
 use crate::{McpWay, Meaning, Signal};
 
@@ -176,7 +176,8 @@ impl Acp {
         self.phase = Phase::Open;
         self.tells_past = self.way_in() == Some(METHODS.session_load);
         let idle = self.turn.is_none().then_some(Meaning::Idle(TurnOutcome::Completed));
-        [Meaning::Session { id, transcript: None }].into_iter().chain(idle).collect()
+        let mode = reply["modes"]["currentModeId"].as_str().and_then(mode_named);
+        [Meaning::Session { id, transcript: None }].into_iter().chain(mode).chain(idle).collect()
     }
 
     /// Logs in with a key that the environment has, or says that somebody has to.

@@ -5,7 +5,7 @@ use coop_api::{Message, Role, ToolPhase, ToolUse};
 use serde_json::Value;
 
 use super::opening::Phase;
-use super::{Acp, wire};
+use super::{Acp, mode_named, wire};
 use crate::Meaning;
 
 /// A message of the agent's that comes in pieces.
@@ -51,6 +51,9 @@ impl Acp {
             _ => self.turn_shows(),
         };
         match update {
+            SessionUpdate::CurrentModeUpdate(update) => {
+                meanings.extend(mode_named(&update.current_mode_id.to_string()));
+            }
             SessionUpdate::AgentMessageChunk(chunk) => {
                 meanings.extend(self.saying.add(&chunk));
                 // Between turns nothing says where a message ends.

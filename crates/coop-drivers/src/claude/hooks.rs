@@ -18,7 +18,8 @@ impl Claude {
         };
         let signal = |meaning| Signal::new(EvidenceSource::Hook, detail.clone(), meaning);
         let working = |tool: Option<&str>| signal(Meaning::Working { tool: tool.map(str::to_owned) });
-        match event {
+        let mode = if of_subagent { None } else { self.mode_named(&payload["permission_mode"]).map(signal) };
+        let told = match event {
             "SessionStart" => self.session_started(payload, at),
             "UserPromptSubmit" => {
                 self.settled_at = at;
@@ -107,7 +108,8 @@ impl Claude {
                 is_news.then(|| signal(Meaning::Idle(TurnOutcome::Completed))).into_iter().collect()
             }
             _ => Vec::new(),
-        }
+        };
+        mode.into_iter().chain(told).collect()
     }
 
     fn session_started(&mut self, payload: &Value, at: u64) -> Vec<Signal> {

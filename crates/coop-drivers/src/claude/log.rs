@@ -24,6 +24,10 @@ impl Claude {
             return meanings.into_iter().map(signal).collect();
         }
         let of_subagent = line["isSidechain"] == true;
+        // A line of its own tells of a change, and a message of the mode that it was sent in.
+        if !of_subagent && !self.is_stale(line) {
+            meanings.extend(self.mode_named(&line["permissionMode"]));
+        }
         if let Some(prompt) = self.prompt_in(line) {
             prompt.clone_into(&mut self.last_prompt);
             if self.runtime == Runtime::Pipe {

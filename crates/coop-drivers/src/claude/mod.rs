@@ -22,13 +22,14 @@ mod wrap;
 
 use std::collections::HashMap;
 
-use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, Screen, TurnOutcome};
+use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, PermissionMode, Screen, TurnOutcome};
 use serde_json::{Value, json};
 
 use crate::driver::{
     Driver, Heeds, Launch, Observation, OnScreen, Refusal, Runtime, ScreenKind, Setup, SetupError, Step, StopReply,
     View,
 };
+use crate::modes::{self, OwnMode};
 use crate::registry::{Known, Login};
 use crate::rules::Rules;
 use crate::tools::{NamedTool, Tool, Unasked};
@@ -85,6 +86,19 @@ const TOOLS: &[NamedTool] = &[
     ("EnterWorktree", &[Tool::Other]),
 ];
 
+const MODES: &[OwnMode] = &[
+    OwnMode { mode: PermissionMode::Default, names: &["default", "manual"], words: &["--permission-mode=default"] },
+    OwnMode { mode: PermissionMode::AcceptEdits, names: &["acceptEdits"], words: &["--permission-mode=acceptEdits"] },
+    OwnMode { mode: PermissionMode::Auto, names: &["auto"], words: &["--permission-mode=auto"] },
+    OwnMode { mode: PermissionMode::Plan, names: &["plan"], words: &["--permission-mode=plan"] },
+    OwnMode { mode: PermissionMode::DontAsk, names: &["dontAsk"], words: &["--permission-mode=dontAsk"] },
+    OwnMode {
+        mode: PermissionMode::Bypass,
+        names: &["bypassPermissions"],
+        words: &["--permission-mode=bypassPermissions"],
+    },
+];
+
 pub(crate) const KNOWN: Known = Known {
     name: "claude",
     programs: &["claude"],
@@ -108,6 +122,7 @@ pub(crate) const KNOWN: Known = Known {
         Unasked::Option(&["--permission-mode"], "bypassPermissions"),
         Unasked::Setting("/permissions/defaultMode", "bypassPermissions"),
     ],
+    modes: MODES,
 };
 
 /// What coop knows of Claude Code, and what it remembers of one that runs.
@@ -171,6 +186,10 @@ pub(crate) struct Claude {
     input_open: bool,
     /// The dialog on it.
     on_screen: Option<AskDraft>,
+    /// The permission mode that was told last, by any source.
+    mode: Option<PermissionMode>,
+    /// The permission mode that the screen showed last.
+    shown_mode: Option<PermissionMode>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,6 +237,8 @@ impl Claude {
             rows: Vec::new(),
             input_open: false,
             on_screen: None,
+            mode: None,
+            shown_mode: None,
         }
     }
 
@@ -230,6 +251,15 @@ impl Claude {
         self.asking.clear();
         self.told.begin_turn();
         self.behind.begin_turn();
+    }
+
+    /// Returns the permission mode that a source names, if that is news.
+    fn mode_named(&mut self, name: &Value) -> Option<Meaning> {
+        self.mode_told(modes::by_name(MODES, name.as_str()?)?)
+    }
+
+    fn mode_told(&mut self, mode: PermissionMode) -> Option<Meaning> {
+        (self.mode.replace(mode) != Some(mode)).then_some(Meaning::PermissionMode(mode))
     }
 
     fn observe_title(&mut self, title: &str) -> Vec<Signal> {
@@ -263,7 +293,7 @@ impl Driver for Claude {
     }
 
     fn heeds(&self) -> Heeds {
-        Heeds { resume: true, isolated: true, settings: true, mcp: true, ..Heeds::default() }
+        Heeds { resume: true, isolated: true, settings: true, mcp: true, ask_first: true, ..Heeds::default() }
     }
 
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {

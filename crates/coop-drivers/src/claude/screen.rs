@@ -25,6 +25,7 @@ impl Claude {
         }
         self.rows = rows(screen);
         self.input_open = input::input(screen).is_some();
+        signals.extend(self.look_at_mode());
         signals.extend(self.look());
         if self.on_screen.is_none() {
             if self.rules.shows_work(&self.rows) {
@@ -35,6 +36,18 @@ impl Claude {
             }
         }
         signals
+    }
+
+    /// Looks for the permission mode in the rows below the input. Whatever the screen shows after a change is news; what it
+    /// shows all the time may be older than what a hook has told.
+    fn look_at_mode(&mut self) -> Option<Signal> {
+        let below = self.rows.iter().rposition(|row| is_rule(row)).filter(|_| self.input_open)?;
+        let mode = self.rules.mode(&self.rows[below + 1..])?;
+        if self.shown_mode.replace(mode) == Some(mode) {
+            return None;
+        }
+        let meaning = self.mode_told(mode)?;
+        Some(Signal::new(EvidenceSource::Screen, format!("the screen shows the mode {}", mode.as_str()), meaning))
     }
 
     /// Looks for a dialog. One that has become another is only told as that.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::stream;
+use super::{ASKING, stream};
 use crate::driver::{Existing, FileToWrite, Launch, Link, Runtime, Say, Setup, SetupError, Watch};
 use crate::options::{merge, value_of};
 use crate::{McpServer, McpWay};
@@ -93,6 +93,8 @@ pub(super) const WITH_VALUES: &[&str] = &[
     "--mcp-config",
     "--tools",
 ];
+/// What the agent's dialog says of why it asks.
+const ASK_REASON: &str = "coop: ask_first";
 /// Where an organisation keeps settings that nobody else can change.
 const MANAGED_SETTINGS: &str = "/etc/claude-code/managed-settings.json";
 
@@ -280,8 +282,21 @@ fn settings(launch: &Launch) -> Result<Value, SetupError> {
     for more in [given_settings(launch)?, launch.settings.clone()].into_iter().flatten() {
         merge(&mut merged, &more);
     }
+    if launch.ask_first {
+        merge(&mut merged, &json!({ "hooks": ask_first() }));
+    }
     merge(&mut merged, &json!({ "hooks": hooks(launch) }));
     Ok(merged)
+}
+
+/// Returns a hook that has the agent ask about each tool, whatever its permission mode. It needs no answer of coop's, so nothing
+/// that ends or hangs opens the way.
+fn ask_first() -> Value {
+    let output =
+        json!({ "hookEventName": "PreToolUse", "permissionDecision": "ask", "permissionDecisionReason": ASK_REASON });
+    let output = json!({ "hookSpecificOutput": output }).to_string();
+    let hook = json!({ "type": "command", "command": format!("printf %s '{output}'"), "timeout": REPORT_LIMIT });
+    json!({ "PreToolUse": [{ "matcher": format!("^(?!({})$)", ASKING.join("|")), "hooks": [hook] }] })
 }
 
 fn hooks(launch: &Launch) -> Value {

@@ -8,6 +8,7 @@ mod asks;
 mod content;
 mod exec;
 mod fault;
+mod mode;
 mod protocol;
 mod screen;
 mod setup;
@@ -15,7 +16,7 @@ mod setup;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use coop_api::{Answer, Ask, Capability, Configure, Screen, Usage};
+use coop_api::{Answer, Ask, Capability, Configure, PermissionMode, Screen, Usage};
 use serde_json::{Value, json};
 
 use self::setup::{Begin, Way};
@@ -23,6 +24,7 @@ use crate::driver::{
     Driver, Expected, Heeds, Launch, Observation, Refusal, Runtime, Say, ScreenKind, Setup, SetupError, Step,
     StopReply, View,
 };
+use crate::modes::OwnMode;
 use crate::recent::Recent;
 use crate::registry::{Known, Login};
 use crate::rules::Rules;
@@ -63,6 +65,26 @@ const TOOLS: &[NamedTool] = &[
     ("image_view", &[Tool::Read]),
 ];
 
+/// Codex has no names for these: a mode is an approval policy and a sandbox, see `mode.rs`.
+const MODES: &[OwnMode] = &[
+    OwnMode {
+        mode: PermissionMode::Default,
+        names: &[],
+        words: &["--ask-for-approval=on-request", "--sandbox=read-only"],
+    },
+    OwnMode {
+        mode: PermissionMode::AcceptEdits,
+        names: &[],
+        words: &["--ask-for-approval=on-request", "--sandbox=workspace-write"],
+    },
+    OwnMode {
+        mode: PermissionMode::DontAsk,
+        names: &[],
+        words: &["--ask-for-approval=never", "--sandbox=workspace-write"],
+    },
+    OwnMode { mode: PermissionMode::Bypass, names: &[], words: &["--dangerously-bypass-approvals-and-sandbox"] },
+];
+
 pub(crate) const KNOWN: Known = Known {
     name: "codex",
     programs: &["codex"],
@@ -88,6 +110,7 @@ pub(crate) const KNOWN: Known = Known {
         Unasked::Option(&["-c", "--config"], "approval_policy=never"),
         Unasked::Setting("/approval_policy", "never"),
     ],
+    modes: MODES,
 };
 
 /// What coop knows of Codex, and what it remembers of one that runs.
@@ -98,6 +121,10 @@ pub(crate) struct Codex {
     runtime: Runtime,
     /// What the protocol is to be told next.
     outbox: Vec<Say>,
+    /// Whether it is to ask about each command.
+    asks_first: bool,
+    /// The permission mode that its server told last.
+    permission_mode: Option<PermissionMode>,
     /// How often its settings were changed.
     settings: u64,
     /// Whether its server is there to talk to.
@@ -162,6 +189,8 @@ impl Codex {
             runtime: launch.runtime,
             outbox: Vec::new(),
             settings: 0,
+            asks_first: launch.ask_first,
+            permission_mode: None,
             linked: launch.runtime == Runtime::Pipe && plan.way == Way::Server,
             begin: plan.begin,
             prompt: plan.prompt,
@@ -217,7 +246,14 @@ impl Driver for Codex {
 
     fn heeds(&self) -> Heeds {
         let has_server = self.way == Way::Server;
-        Heeds { resume: has_server, isolated: true, settings: has_server, mcp: has_server, ..Heeds::default() }
+        Heeds {
+            resume: has_server,
+            isolated: true,
+            settings: has_server,
+            mcp: has_server,
+            ask_first: has_server,
+            ..Heeds::default()
+        }
     }
 
     fn classify(&self, screen: &Screen) -> ScreenKind {

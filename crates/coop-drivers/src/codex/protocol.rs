@@ -7,7 +7,7 @@ use coop_api::{AskKind, EvidenceSource, FaultReport, TurnOutcome, Usage};
 use serde_json::{Value, json};
 
 use super::content::ItemTurn;
-use super::setup::Way;
+use super::setup::{ASK_FIRST, Way};
 use super::{Begin, Codex, asks, fault};
 use crate::driver::{Runtime, Say};
 use crate::{Meaning, Signal};
@@ -78,13 +78,15 @@ impl Codex {
         let id = message.get("id").filter(|id| !id.is_null());
         let params = &message["params"];
         let detail = method.or_else(|| id.and_then(Value::as_str)).unwrap_or_default().to_owned();
+        let mode = self.mode_in(message);
         let meanings = match (method, id) {
             (Some(method), Some(id)) => self.requested(method, id, params),
             (Some(method), None) => self.notified(method, params),
             (None, Some(id)) => self.replied(id.as_str().unwrap_or_default(), message),
             (None, None) => Vec::new(),
         };
-        meanings.into_iter().map(|meaning| Signal::new(EvidenceSource::Control, detail.clone(), meaning)).collect()
+        let meanings = mode.into_iter().chain(meanings);
+        meanings.map(|meaning| Signal::new(EvidenceSource::Control, detail.clone(), meaning)).collect()
     }
 
     fn tell(&mut self, id: &str, method: &str, params: &Value) {
@@ -226,6 +228,12 @@ impl Codex {
             let transcript = thread["path"].as_str().map(str::to_owned);
             meanings.push(Meaning::Session { id: id.to_owned(), transcript });
             self.counted_usage = (is_first || !has_turn).then(Usage::default);
+            // Over pipes the conversation was begun so.
+            if self.asks_first && self.runtime == Runtime::Pty {
+                self.settings += 1;
+                let change = json!({ "threadId": id, "approvalPolicy": ASK_FIRST });
+                self.tell(&format!("{SETTINGS}{}", self.settings), "thread/settings/update", &change);
+            }
             // What it used before is told to a client that joins.
             if has_turn && self.runtime == Runtime::Pty {
                 self.join();

@@ -8,6 +8,9 @@ use crate::{McpServer, McpWay};
 
 /// The variable with the folder of its configuration.
 pub(super) const HOME: &str = "CODEX_HOME";
+/// The approval policy by which it asks about every command but those that it knows only to look. Its server takes it, and no
+/// command line does.
+pub(super) const ASK_FIRST: &str = "untrusted";
 /// The first version whose server is known to take two clients over a Unix socket.
 const WITH_SERVER: [u32; 2] = [0, 166];
 /// Options that are followed by a value; a word after any other is a sub-command or the first prompt.
@@ -118,7 +121,8 @@ pub(super) fn plan(launch: &Launch) -> Plan {
     let (mut options, mut for_server) = (Vec::new(), Vec::new());
     let mut words: Vec<&str> = Vec::new();
     let (mut last, mut lines, mut remote, mut unfit) = (false, false, false, None);
-    let mut rest = launch.split().1.iter().map(String::as_str);
+    let given = if launch.ask_first { without_policy(launch.split().1) } else { launch.split().1.to_vec() };
+    let mut rest = given.iter().map(String::as_str);
     while let Some(arg) = rest.next() {
         if arg == "--" {
             words.extend(rest.by_ref());
@@ -158,6 +162,9 @@ pub(super) fn plan(launch: &Launch) -> Plan {
     }
     let sub = words.first().copied().unwrap_or_default();
     let is_real = version(launch).is_some_and(|version| version >= WITH_SERVER);
+    if launch.ask_first {
+        params["approvalPolicy"] = json!(ASK_FIRST);
+    }
     let way = match sub {
         "exec" | "e" if lines => Way::Lines,
         "exec" | "e" => Way::Screen,
@@ -170,7 +177,7 @@ pub(super) fn plan(launch: &Launch) -> Plan {
     let is_named_twice = launch.resume.is_some() && CONVERSATIONS.contains(&sub);
     let for_interface = match &launch.resume {
         Some(id) => [options, vec!["resume".to_owned(), id.clone()]].concat(),
-        None => launch.split().1.to_vec(),
+        None => given.clone(),
     };
     let (begin, prompt) = if let Some(id) = &launch.resume {
         params["threadId"] = json!(id);
@@ -192,6 +199,27 @@ pub(super) fn plan(launch: &Launch) -> Plan {
     };
     let prompt = prompt.map(|&text| text.to_owned());
     Plan { way, begin, prompt, for_interface, for_server, unfit, is_named_twice }
+}
+
+/// Returns the words of a command line without its approval policy.
+fn without_policy(words: &[String]) -> Vec<String> {
+    let mut asking = Vec::new();
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        match word.as_str() {
+            "--" => {
+                asking.push(word.clone());
+                asking.extend(rest.by_ref().cloned());
+            }
+            "-a" | "--ask-for-approval" => drop(rest.next()),
+            _ if word.starts_with("--ask-for-approval=") => {}
+            "--dangerously-bypass-approvals-and-sandbox" | "--yolo" => {
+                asking.push("--sandbox=danger-full-access".to_owned());
+            }
+            _ => asking.push(word.clone()),
+        }
+    }
+    asking
 }
 
 fn mcp(servers: &[McpServer]) -> Value {

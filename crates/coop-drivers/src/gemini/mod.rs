@@ -13,7 +13,7 @@ mod setup;
 
 use std::collections::VecDeque;
 
-use coop_api::{Answer, Ask, AskKind, Capability, Configure, EvidenceSource, Screen, TurnOutcome};
+use coop_api::{Answer, Ask, AskKind, Capability, Configure, EvidenceSource, PermissionMode, Screen, TurnOutcome};
 use serde_json::{Value, json};
 
 use self::ask::Notified;
@@ -22,6 +22,7 @@ use crate::driver::{
     Driver, Heeds, Launch, Observation, OnScreen, Refusal, Runtime, ScreenKind, Setup, SetupError, Step, StopReply,
     View,
 };
+use crate::modes::OwnMode;
 use crate::recent::Recent;
 use crate::registry::{Known, Login};
 use crate::rules::{Dialog, Hint, Rules, TitleSays, rows, shows_rows};
@@ -59,6 +60,17 @@ const TOOLS: &[NamedTool] = &[
     ("mcp_*", &[Tool::Mcp]),
 ];
 
+const MODES: &[OwnMode] = &[
+    OwnMode { mode: PermissionMode::Default, names: &["default"], words: &["--approval-mode=default"] },
+    OwnMode {
+        mode: PermissionMode::AcceptEdits,
+        names: &["autoEdit", "auto_edit"],
+        words: &["--approval-mode=auto_edit"],
+    },
+    OwnMode { mode: PermissionMode::Plan, names: &["plan"], words: &["--approval-mode=plan"] },
+    OwnMode { mode: PermissionMode::Bypass, names: &["yolo"], words: &["--approval-mode=yolo"] },
+];
+
 pub(crate) const KNOWN: Known = Known {
     name: "gemini",
     programs: &["gemini"],
@@ -82,6 +94,7 @@ pub(crate) const KNOWN: Known = Known {
     },
     tools: &[TOOLS, acp::TOOLS],
     never_asks: &[Unasked::Flag("--yolo"), Unasked::Flag("-y"), Unasked::Option(&["--approval-mode"], "yolo")],
+    modes: MODES,
 };
 
 /// What coop knows of Gemini CLI, and what it remembers of one that runs.
@@ -322,7 +335,14 @@ impl Driver for Gemini {
     }
 
     fn heeds(&self) -> Heeds {
-        Heeds { resume: true, isolated: true, settings: true, mcp: self.takes_settings, ..Heeds::default() }
+        Heeds {
+            resume: true,
+            isolated: true,
+            settings: true,
+            mcp: self.takes_settings,
+            ask_first: true,
+            ..Heeds::default()
+        }
     }
 
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {

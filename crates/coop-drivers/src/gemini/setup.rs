@@ -27,6 +27,8 @@ pub(super) const API_KEY: &str = "GEMINI_API_KEY";
 pub(super) const SYSTEM_DEFAULTS: &str = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH";
 pub(super) const SYSTEM_SETTINGS: &str = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
 const SYSTEM_FOLDER: &str = "/etc/gemini-cli";
+/// A file of its own rules by which it asks about each tool. Rules of files come before those of its approval mode.
+const ASK_FIRST: &str = "[[rule]]\ntoolName = \"*\"\ndecision = \"ask_user\"\npriority = 999\n";
 /// How much of a conversation's name is in the name of its log.
 const SHORT_ID: usize = 8;
 /// Options that are followed by a value; a word after any other is the first prompt.
@@ -91,6 +93,11 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
         Some(id) => ours.push(format!("--resume={id}")),
         None if names_session(&launch.command) => {}
         None => ours.push(format!("--session-id={}", launch.session_id)),
+    }
+    if launch.ask_first {
+        let path = format!("{}/gemini-ask-first.toml", launch.folder);
+        ours.push(format!("--policy={path}"));
+        files.push(FileToWrite { path, content: ASK_FIRST.to_owned(), existing: Existing::Replaced });
     }
     let watch = session_id(launch).map(|id| Watch::Log { path: log_path(&chats(launch), &id) });
     let (before, after) = launch.split();

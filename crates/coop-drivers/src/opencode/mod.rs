@@ -16,7 +16,7 @@ mod wrap;
 
 use std::collections::HashMap;
 
-use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, Role, Screen, TurnOutcome};
+use coop_api::{Answer, Ask, Capability, Configure, EvidenceSource, PermissionMode, Role, Screen, TurnOutcome};
 use serde_json::Value;
 
 pub(crate) use self::wrap::{chosen, converses, wrapped};
@@ -27,6 +27,7 @@ use crate::driver::{
     Driver, Expected, Heeds, Launch, Observation, Refusal, Runtime, Say, ScreenKind, Setup, SetupError, Step,
     StopReply, View,
 };
+use crate::modes::OwnMode;
 use crate::recent::Recent;
 use crate::registry::{Known, Login};
 use crate::rules::{Rules, rows};
@@ -64,6 +65,12 @@ const TOOLS: &[NamedTool] = &[
     ("doom_loop", &[Tool::Other]),
 ];
 
+/// Its agents are its modes, and what they may do is in its settings; without those it asks about nothing.
+const MODES: &[OwnMode] = &[
+    OwnMode { mode: PermissionMode::Plan, names: &["plan"], words: &["--agent=plan"] },
+    OwnMode { mode: PermissionMode::Bypass, names: &[], words: &["--auto"] },
+];
+
 pub(crate) const KNOWN: Known = Known {
     name: "opencode",
     programs: &["opencode"],
@@ -88,6 +95,7 @@ pub(crate) const KNOWN: Known = Known {
         Unasked::Setting("/permission", "allow"),
         Unasked::Without("/permission"),
     ],
+    modes: MODES,
 };
 
 /// What its terminal interface shows as long as it shows no conversation.
@@ -278,7 +286,7 @@ impl Driver for OpenCode {
     }
 
     fn heeds(&self) -> Heeds {
-        Heeds { resume: true, isolated: true, settings: true, mcp: true, ..Heeds::default() }
+        Heeds { resume: true, isolated: true, settings: true, mcp: true, ask_first: true, ..Heeds::default() }
     }
 
     fn classify(&self, screen: &Screen) -> ScreenKind {

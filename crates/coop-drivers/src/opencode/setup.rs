@@ -318,6 +318,9 @@ fn configuration(launch: &Launch) -> Result<Vec<(String, String)>, SetupError> {
     if let Some(settings) = &launch.settings {
         merge(&mut config, settings);
     }
+    if launch.ask_first {
+        config["permission"] = json!("ask");
+    }
     if !launch.mcp.is_empty() {
         merge(&mut config, &json!({ "mcp": mcp(&launch.mcp) }));
     }

@@ -256,6 +256,8 @@ mod tests {
             settings: None,
             isolate: true,
             trust: false,
+            permission_mode: None,
+            ask_first: false,
             stop: StopMode::Allow,
             ask_user: false,
             start: Start::default(),

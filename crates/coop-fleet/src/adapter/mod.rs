@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
 
-use coop_api::{AgentId, AgentState, Answer, Error, Seq, UsageReport};
+use coop_api::{AgentId, AgentState, Answer, Error, PermissionMode, Seq, UsageReport};
 use tokio::sync::mpsc;
 
 pub use self::fake::{Call, FakeAgentAdapter, Operation};
@@ -50,6 +50,10 @@ pub struct AgentConfig {
     pub sandbox: Option<Sandbox>,
     /// Whether that configuration says that the folder is trusted, so that the agent does not ask.
     pub trust: bool,
+    /// Which tools it uses without asking; its own default without it.
+    pub permission_mode: Option<PermissionMode>,
+    /// Whether it asks before it uses any tool, whatever its mode.
+    pub ask_first: bool,
     /// Settings in the agent's own words, with `${NAME}` for variables.
     pub settings: Option<serde_json::Value>,
     /// How the end of its turns is held.

@@ -1,13 +1,13 @@
 use std::collections::BTreeMap;
 
-use coop_api::is_own_agent_setting;
+use coop_api::{PermissionMode, is_own_agent_setting};
 
 use super::read::{Key, Node};
 use super::{AgentDefinition, DefinitionError, OWN_AGENT, Prime, Sandbox, Start, actions};
 use crate::adapter::SHIM;
 use crate::engine::{IdleAction, Limits};
 
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 20] = [
     "driver",
     "command",
     "prompt",
@@ -17,6 +17,8 @@ const KEYS: [&str; 18] = [
     "isolate",
     "sandbox",
     "trust",
+    "permission_mode",
+    "ask_first",
     "settings",
     "record",
     "kind",
@@ -113,11 +115,21 @@ pub(super) fn read(name: &Key<'_>, node: &Node<'_>) -> Result<AgentDefinition, D
         isolate,
         sandbox,
         trust: trust.is_some_and(|(trust, _)| trust),
+        permission_mode: table.get("permission_mode").map(|node| permission_mode(&node)).transpose()?,
+        ask_first: table.get("ask_first").map(|node| node.flag()).transpose()?.unwrap_or_default(),
         settings: table.get("settings").map(|node| settings(&node)).transpose()?,
         record: record(table.get("record"))?,
         start: table.get("start").map(|node| start(&node)).transpose()?.unwrap_or_default(),
         limits: table.get("limits").map(|node| limits(&node)).transpose()?.unwrap_or_default(),
         actions,
+    })
+}
+
+fn permission_mode(node: &Node<'_>) -> Result<PermissionMode, DefinitionError> {
+    let name = node.text()?;
+    PermissionMode::by_name(name).ok_or_else(|| {
+        let known = PermissionMode::ALL.map(PermissionMode::as_str).join(", ");
+        node.error(format!("{name:?} is no permission mode; use one of {known}"))
     })
 }
 

@@ -30,6 +30,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use coop_api::PermissionMode;
 use coop_policy::{Policy, Warned, kind_of};
 use serde::Serialize;
 use serde_json::Value;
@@ -76,6 +77,10 @@ pub struct AgentDefinition {
     pub sandbox: Option<Sandbox>,
     /// Whether that configuration says that the folder is trusted, so that the agent does not ask.
     pub trust: bool,
+    /// Which tools it uses without asking; its own default without it.
+    pub permission_mode: Option<PermissionMode>,
+    /// Whether it asks before it uses any tool, whatever its mode.
+    pub ask_first: bool,
     /// Settings in the agent's own words, with `${NAME}` for variables.
     pub settings: Option<Value>,
     /// How large the recording of its terminal may become, in bytes; none is made without it.

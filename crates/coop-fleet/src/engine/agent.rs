@@ -1,6 +1,6 @@
 //! The record of one agent.
 
-use coop_api::{AgentId, AskId, AskKind, FaultKind};
+use coop_api::{AgentId, AskId, AskKind, FaultKind, PermissionMode};
 use serde::{Deserialize, Serialize};
 
 use super::action::StopMode;
@@ -35,6 +35,9 @@ pub struct Agent {
     /// What the agents have cost that it started, and those that they started; as far as that is known.
     #[serde(default)]
     pub descendants_usd: f64,
+    /// Which tools it uses without asking, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permission_mode: Option<PermissionMode>,
     /// The last thing it said.
     pub last_message: Option<String>,
     /// How its last process ended: code and signal.
@@ -169,6 +172,7 @@ impl Agent {
             turn: 0,
             since: now,
             cost_usd: 0.0,
+            permission_mode: None,
             descendants_usd: 0.0,
             last_message: None,
             exit: None,

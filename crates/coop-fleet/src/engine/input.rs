@@ -1,4 +1,4 @@
-use coop_api::{Answer, Ask, AskId, Fault, Seq};
+use coop_api::{Answer, Ask, AskId, Fault, PermissionMode, Seq};
 use serde::{Deserialize, Serialize};
 
 use super::intent::IntentId;
@@ -66,6 +66,11 @@ pub enum Input {
     Unreachable {
         /// What was seen.
         why: String,
+    },
+    /// It asks about other tools than before.
+    PermissionMode {
+        /// The mode now.
+        mode: PermissionMode,
     },
     /// What its conversation has cost so far.
     Cost {

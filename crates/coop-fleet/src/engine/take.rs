@@ -40,6 +40,7 @@ impl Dispatch<'_> {
             Input::Interrupted => self.agent.dispatched = Some(self.agent.turn),
             // Kept for people to see. A silence says nothing about the agent.
             Input::Missed { .. } | Input::Trimmed { .. } | Input::Unreachable { .. } => {}
+            Input::PermissionMode { mode } => self.agent.permission_mode = Some(*mode),
             Input::Cost { usd } => self.agent.cost_usd = *usd,
             Input::DescendantCost { usd } => self.agent.descendants_usd += *usd,
             Input::Due => self.due(),
@@ -76,6 +77,7 @@ impl Dispatch<'_> {
         agent.dispatched = Some(agent.turn);
         agent.messages = 0;
         agent.asks.clear();
+        agent.permission_mode = None;
         agent.forget_plans();
         let prompt = if resumed { None } else { self.rules.prompt.clone() };
         let words: Vec<_> = [prompt, self.agent.first_words.take()].into_iter().flatten().collect();

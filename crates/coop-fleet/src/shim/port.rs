@@ -40,6 +40,7 @@ impl ShimAgent {
             queue: vec![],
             stop_held: false,
             runtime: "shim",
+            permission_mode: None,
             capabilities: vec![Capability::Nudge, Capability::Permission, Capability::Question],
             quiet_for: std::time::Duration::ZERO,
         })

@@ -89,6 +89,8 @@ mod tests {
             runtime: None,
             isolate: false,
             trust: false,
+            permission_mode: None,
+            ask_first: false,
             settings: None,
             stop: StopMode::Gate,
             ask_user: true,

@@ -77,6 +77,12 @@ pub(crate) fn words(config: &AgentConfig, folder: &Path) -> Vec<OsString> {
     if config.trust {
         words.push("--trust".into());
     }
+    if let Some(mode) = config.permission_mode {
+        words.extend(["--permission-mode", mode.as_str()].map(Into::into));
+    }
+    if config.ask_first {
+        words.push("--ask-first".into());
+    }
     if let Some(limit) = config.record {
         words.extend(["--record".into(), folder.join(RECORDING).into()]);
         words.extend(["--record-limit".into(), limit.to_string().into()]);

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use coop_api::AgentId;
+use coop_api::{AgentId, PermissionMode};
 use serde::{Deserialize, Serialize};
 
 use crate::adapter::AgentConfig;
@@ -45,6 +45,17 @@ impl Defined {
         found.unwrap_or_default()
     }
 
+    /// Returns what a person should know about an agent in this permission mode: what is not asked is not judged by rules.
+    pub fn mode_warning(&self, mode: PermissionMode) -> Option<String> {
+        let definition = Definition::parse(&self.text).ok()?;
+        let agent = definition.agents.get(&self.name)?;
+        let unasked = mode.unasked().filter(|_| !agent.ask_first)?;
+        Some(format!(
+            "in its permission mode, {}, {unasked}: rules and people decide nothing that is not asked. ask_first = true makes it ask",
+            mode.as_str()
+        ))
+    }
+
     /// Returns the driver that the definition names.
     pub fn driver(&self) -> Option<String> {
         Some(Definition::parse(&self.text).ok()?.agents.remove(&self.name)?.driver)
@@ -79,6 +90,8 @@ impl Defined {
             isolate: definition.isolate,
             sandbox: definition.sandbox,
             trust: definition.trust,
+            permission_mode: definition.permission_mode,
+            ask_first: definition.ask_first,
             stop,
             ask_user,
             start: definition.start,

@@ -183,6 +183,7 @@ fn note_asks(db: &Db, id: &AgentId, sidecar: &str, input: &Input, now: Timestamp
         | Input::Missed { .. }
         | Input::Trimmed { .. }
         | Input::Unreachable { .. }
+        | Input::PermissionMode { .. }
         | Input::Cost { .. }
         | Input::DescendantCost { .. }
         | Input::Messaged { .. }

@@ -100,6 +100,8 @@ fn config() -> AgentConfig {
         runtime: None,
         isolate: true,
         trust: false,
+        permission_mode: None,
+        ask_first: false,
         settings: None,
         stop: StopMode::Allow,
         ask_user: false,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use coop_api::{AgentId, Ask, AskId};
+use coop_api::{AgentId, Ask, AskId, PermissionMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -83,6 +83,8 @@ pub struct AgentCard {
     pub since: u64,
     /// What it has cost, as far as that is known.
     pub cost_usd: f64,
+    /// Which tools it uses without asking, if that is known: `default`, `accept-edits`, `auto`, `plan`, `dont-ask` or `bypass`.
+    pub permission_mode: Option<PermissionMode>,
     /// The last thing it said.
     pub last_message: Option<String>,
     /// How its last process ended.

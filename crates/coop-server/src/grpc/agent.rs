@@ -26,6 +26,7 @@ impl From<AgentReport> for GetAgentStateResponse {
             detail_json: json(&report.state),
             queue: report.queue.into_iter().map(Into::into).collect(),
             stop_held: report.stop_held,
+            permission_mode: report.permission_mode.map(|mode| mode.as_str().into()),
         }
     }
 }

@@ -325,6 +325,8 @@ pub struct GetAgentStateResponse {
     pub queue: ::prost::alloc::vec::Vec<QueuedNudge>,
     #[prost(bool, tag = "15")]
     pub stop_held: bool,
+    #[prost(string, optional, tag = "16")]
+    pub permission_mode: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NudgeRequest {

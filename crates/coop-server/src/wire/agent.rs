@@ -1,6 +1,8 @@
 //! The agent: its state, messages to it, and the end of its turn.
 
-use coop_api::{AgentReport, AgentState, Capability, Evidence, Nudge, NudgeRequest, Seq, StopDecision, When};
+use coop_api::{
+    AgentReport, AgentState, Capability, Evidence, Nudge, NudgeRequest, PermissionMode, Seq, StopDecision, When,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +88,9 @@ pub(crate) struct AgentBody {
     stop_held: bool,
     /// How it is run: `pty`, `pipe` or `server`.
     runtime: &'static str,
+    /// Which tools it uses without asking: `default`, `accept-edits`, `auto`, `plan`, `dont-ask` or `bypass`; null while that is
+    /// not known.
+    permission_mode: Option<PermissionMode>,
     /// What can be done with it; anything beyond gets `UNSUPPORTED`.
     capabilities: Vec<Capability>,
     /// How long it has written nothing.
@@ -112,6 +117,7 @@ impl AgentBody {
             queue: report.queue,
             stop_held: report.stop_held,
             runtime: report.runtime,
+            permission_mode: report.permission_mode,
             capabilities: report.capabilities,
             quiet_secs: report.quiet_for.as_secs_f32(),
         }

@@ -206,7 +206,9 @@ impl ServerMessage {
             EventBody::Lifecycle(Lifecycle::Resized { size }) => Self::Resize { cols: size.cols(), rows: size.rows() },
             EventBody::Lifecycle(Lifecycle::Started { pid }) => Self::Started { pid: *pid },
             EventBody::Lifecycle(Lifecycle::Stopping) => Self::Stopping,
-            EventBody::Lifecycle(Lifecycle::Session { .. } | Lifecycle::Unrecorded { .. })
+            EventBody::Lifecycle(
+                Lifecycle::Session { .. } | Lifecycle::PermissionMode { .. } | Lifecycle::Unrecorded { .. },
+            )
             | EventBody::Turn(_)
             | EventBody::Message(_)
             | EventBody::Tool(_)

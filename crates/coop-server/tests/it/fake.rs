@@ -7,9 +7,9 @@ use bytes::Bytes;
 use coop_api::{
     AgentId, AgentReport, AgentState, Agents, Answered, Ask, AskChannel, AskId, AskKind, Chunk, Cursor, CursorShape,
     Dump, Epoch, Error, Event, EventBody, EventPage, Evidence, EvidenceSource, Explanation, Feed, Health, Heard,
-    History, Input, Lifecycle, Line, LockAction, Memo, Modes, Nudge, NudgeId, Offset, ProcessState, Pulse, Read,
-    Receipt, Reply, Request, Run, Screen, Seq, Size, StateChange, Status, Style, Tap, Token, Usage, UsageReport, When,
-    WriterId, Written,
+    History, Input, Lifecycle, Line, LockAction, Memo, Modes, Nudge, NudgeId, Offset, PermissionMode, ProcessState,
+    Pulse, Read, Receipt, Reply, Request, Run, Screen, Seq, Size, StateChange, Status, Style, Tap, Token, Usage,
+    UsageReport, When, WriterId, Written,
 };
 use coop_server::{Config, Listener, Server, Surface};
 use tokio::net::TcpListener;
@@ -212,6 +212,7 @@ impl Fake {
                 queue: vec![nudge()],
                 stop_held: true,
                 runtime: "pty",
+                permission_mode: Some(PermissionMode::Auto),
                 capabilities: Vec::new(),
                 quiet_for: std::time::Duration::ZERO,
             })),
@@ -225,6 +226,7 @@ impl Fake {
             }),
             Request::Explain => Reply::Explanation(Box::new(Explanation {
                 state: AgentState::Idle,
+                permission_mode: Some(PermissionMode::Auto),
                 evidence: Evidence { source: EvidenceSource::Hook, detail: "Stop".into() },
                 signals: vec![Heard {
                     ts: "2026-01-01T00:00:00.000Z".into(),

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use coop_api::{
     AgentReport, AgentState, AskChange, AskId, AskKind, Capability, Error, ErrorCode, EventBody, Evidence,
-    EvidenceSource, Explanation, FaultReport, Heard, Lifecycle, Reply, Role, Screen, Seq, StateChange, Turn,
-    TurnOutcome, WriterId,
+    EvidenceSource, Explanation, FaultReport, Heard, Lifecycle, PermissionMode, Reply, Role, Screen, Seq, StateChange,
+    Turn, TurnOutcome, WriterId,
 };
 use coop_drivers::{
     Arbiter, Change, Driver, Expected, Meaning, Observation, Runtime, Say, Signal, StartSource, TITLE_LEAD, Verdict,
@@ -77,6 +77,7 @@ pub(crate) struct Agent {
     since: (Seq, SystemTime),
     session_id: Option<String>,
     transcript: Option<String>,
+    permission_mode: Option<PermissionMode>,
     last_message: Option<String>,
     in_turn: bool,
     /// The end of a turn that waits for the log, and for how long.
@@ -145,6 +146,7 @@ impl Agent {
             since: (now.screen, now.wall),
             session_id: None,
             transcript,
+            permission_mode: None,
             last_message: None,
             in_turn: false,
             closing: None,
@@ -169,6 +171,12 @@ impl Agent {
     /// Numbers asks after those of an earlier sidecar.
     pub(crate) fn number_asks_after(&mut self, count: u64) {
         self.asks.number_after(count);
+    }
+
+    /// Records the permission mode that the agent was started in. What its sources tell later counts more.
+    pub(crate) fn started_in(&mut self, mode: PermissionMode) -> Effect {
+        self.permission_mode = Some(mode);
+        Effect::Record(EventBody::Lifecycle(Lifecycle::PermissionMode { mode }))
     }
 
     pub(crate) fn state(&self) -> &AgentState {
@@ -317,6 +325,11 @@ impl Agent {
                 if transcript.is_some() && *transcript != self.transcript {
                     self.transcript.clone_from(transcript);
                     effects.extend(transcript.clone().map(Effect::WatchLog));
+                }
+            }
+            Meaning::PermissionMode(mode) => {
+                if self.permission_mode.replace(*mode) != Some(*mode) {
+                    record(EventBody::Lifecycle(Lifecycle::PermissionMode { mode: *mode }));
                 }
             }
             Meaning::TurnBegan { prompt } => {
@@ -504,6 +517,7 @@ impl Agent {
             queue: self.nudges.list(),
             stop_held: self.gate.is_holding(),
             runtime: self.runtime.as_str(),
+            permission_mode: self.permission_mode,
             capabilities: self.driver.capabilities().to_vec(),
             quiet_for: Duration::ZERO,
         }
@@ -558,7 +572,7 @@ impl Agent {
         }
         let (state, evidence) = (self.arbiter.state().clone(), self.arbiter.evidence().clone());
         let missing_signals = self.driver.missing_signals().into_iter().map(str::to_owned).collect();
-        Explanation { state, evidence, signals, missing_signals }
+        Explanation { state, evidence, permission_mode: self.permission_mode, signals, missing_signals }
     }
 
     fn withdraw_all(&mut self, why: &str, effects: &mut Vec<Effect>) {

@@ -152,8 +152,12 @@ fn parse(text: &str) -> Result<File, String> {
     serde_json::from_value(Value::Object(value)).map_err(|error| error.to_string())
 }
 
-/// Alternatives between `|`, each whole, with `*` or `.*` at its end for "whatever follows".
+/// Alternatives between `|`, each whole, with `*` or `.*` at its end for "whatever follows". Of all other patterns only the one
+/// for "none of these" is known: `^(?!(A|B)$)`.
 fn matches(matcher: &str, subject: &str) -> bool {
+    if let Some(others) = matcher.strip_prefix("^(?!(").and_then(|rest| rest.strip_suffix(")$)")) {
+        return !others.split('|').any(|other| other == subject);
+    }
     matcher.is_empty()
         || matcher.split('|').map(str::trim).any(|pattern| match pattern.strip_suffix('*') {
             Some(prefix) => subject.starts_with(prefix.trim_end_matches('.')),
@@ -176,13 +180,14 @@ mod tests {
         let settings = settings(
             r#"{"hooks":{"PreToolUse":[
                 {"matcher":"Bash|Write","hooks":[{"type":"command","command":"a","timeout":2}]},
+                {"matcher":"^(?!(Bash|Edit)$)","hooks":[{"type":"command","command":"c"}]},
                 {"matcher":"*","hooks":[{"type":"command","command":"b"},{"type":"http","url":"x"}]}]}}"#,
         );
         let names = |subject: &str| -> Vec<String> {
             settings.hooks(HookEvent::PreToolUse, subject).into_iter().map(|hook| hook.command).collect()
         };
         assert_eq!(names("Bash"), ["a", "b"]);
-        assert_eq!(names("Read"), ["b"]);
+        assert_eq!(names("Read"), ["c", "b"]);
         assert_eq!(settings.hooks(HookEvent::Stop, ""), []);
     }
 

@@ -46,6 +46,9 @@ pub(super) fn heeded(
     if launch.settings.is_some() && !heeds.settings {
         bail!("--agent-config: coop has no way to hand settings to {name} run as {runtime}");
     }
+    if launch.ask_first && !heeds.ask_first {
+        bail!("--ask-first: coop cannot make {name} run as {runtime} ask about each tool");
+    }
     if !launch.mcp.is_empty() && !heeds.mcp {
         bail!("coop has no way to hand servers of tools to {name} run as {runtime}");
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{env, fs};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use coop_api::Capability;
 use coop_drivers::{Known, Launch, Link, McpServer, McpWay, Rules, Runtime, UNKNOWN, Variables};
 use coop_folder::{only_root_writes, read_beneath};
@@ -250,9 +250,18 @@ fn launch(
         settings,
         resume: options.resume.clone(),
         allowed: options.allowed(),
+        ask_first: options.ask_first,
         variables: Variables(known.variables.iter().filter_map(variable).collect()),
         ..Launch::default()
     };
+    if let Some(mode) = options.permission_mode {
+        let words = known.mode_words(mode).map_err(|why| anyhow!("--permission-mode: {why}"))?;
+        if known.mode_of(&launch.command, None).is_some() {
+            bail!("--permission-mode: the command chooses a permission mode itself; leave one of them out");
+        }
+        let at = (program_at + 1).min(launch.command.len());
+        launch.command.splice(at..at, words.iter().map(|word| (*word).to_owned()));
+    }
     let is_isolated = match options.isolate {
         Isolate::Always => true,
         Isolate::IfPossible => options.attach.is_none() && (known.new)(known.rules()?, &launch).heeds().isolated,
@@ -303,6 +312,7 @@ fn watch_only(known: &Known, launch: &Launch, command: &Command, rules: &Rules) 
         command: command.clone(),
         driver: (known.new)(rules.clone(), launch),
         runtime: Runtime::Pty,
+        permission_mode: None,
         watch: Vec::new(),
         companion: None,
         link: Link::None,

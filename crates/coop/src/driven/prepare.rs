@@ -65,7 +65,18 @@ pub(super) fn prepare(
         Link::None | Link::Socket { .. } | Link::Http { .. } => Streams::Terminal,
     };
     let hook_token = Some(Token::new(token).map_err(io::Error::other)?);
-    Ok(Prepared { command, driver, runtime: launch.runtime, watch, companion, link, opening, hook_token, services })
+    Ok(Prepared {
+        command,
+        driver,
+        runtime: launch.runtime,
+        permission_mode: known.mode_of(&launch.command, launch.settings.as_ref()),
+        watch,
+        companion,
+        link,
+        opening,
+        hook_token,
+        services,
+    })
 }
 
 /// Returns the command that waits for the companion and becomes the agent.

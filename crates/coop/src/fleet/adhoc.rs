@@ -25,6 +25,8 @@ pub(super) fn check_is_defined(adhoc: &AdHoc, file: &Path) -> anyhow::Result<()>
         ("--sandbox-hide", !adhoc.sandbox_hide.is_empty()),
         ("--sandbox-no-network", adhoc.sandbox_no_network),
         ("--trust", adhoc.trust),
+        ("--permission-mode", adhoc.permission_mode.is_some()),
+        ("--ask-first", adhoc.ask_first),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => bail!("{flag} is for agents that no file defines; write it into {}", file.display()),
@@ -63,6 +65,12 @@ pub(super) fn write(name: Option<&str>, adhoc: &AdHoc) -> anyhow::Result<Written
     if adhoc.trust {
         text += "trust = true\n";
     }
+    if let Some(mode) = adhoc.permission_mode {
+        text += &format!("permission_mode = {}\n", quoted(mode.as_str()));
+    }
+    if adhoc.ask_first {
+        text += "ask_first = true\n";
+    }
     if !adhoc.env.is_empty() {
         let pair = |pair: &String| {
             let (name, value) = pair.split_once('=').with_context(|| format!("{pair:?} is not NAME=VALUE"))?;
@@ -98,7 +106,7 @@ pub(super) fn applied(found: &Running, actions: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use coop_api::AgentId;
+    use coop_api::{AgentId, PermissionMode};
     use coop_fleet::definition::Definition;
     use coop_fleet::launcher::RunOwner;
 
@@ -146,6 +154,8 @@ mod tests {
             sandbox_hide: Vec::new(),
             sandbox_no_network: true,
             trust: true,
+            permission_mode: Some(PermissionMode::Plan),
+            ask_first: true,
             env: vec!["A.B=c=d".to_owned()],
             command: vec!["/opt/claude".to_owned(), "--model=x y".to_owned()],
         }
@@ -159,7 +169,8 @@ mod tests {
         assert_eq!(defined.command, ["/opt/claude", "--model=x y"]);
         assert_eq!(defined.prompt.as_deref(), Some("Say \"hi\"\n\u{7f}\\ done"));
         assert_eq!(defined.env.get("A.B").map(String::as_str), Some("c=d"));
-        assert!(defined.isolate && defined.trust);
+        assert!(defined.isolate && defined.trust && defined.ask_first);
+        assert_eq!(defined.permission_mode, Some(PermissionMode::Plan));
         let sandbox = defined.sandbox.clone().expect("a sandbox");
         assert!(sandbox.no_network && sandbox.write == ["/var/cache/x"] && sandbox.hide.is_empty());
     }

@@ -6,11 +6,11 @@ use std::{env, fmt, fs};
 use anyhow::Context;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
-use coop_api::Token;
+use coop_api::{PermissionMode, Token};
 use coop_fleet::store::Place;
 
 use super::launch::LaunchOption;
-use crate::cli::{LogFormat, LogLevel, agent_names, parse_host, parse_secs, parse_token};
+use crate::cli::{LogFormat, LogLevel, agent_names, parse_host, parse_secs, parse_token, permission_mode};
 use crate::shield::STORE_PASSWORD;
 
 #[derive(Debug, Args)]
@@ -194,6 +194,12 @@ pub(crate) struct AdHoc {
     /// Tell it that its folder is trusted; needs --isolate
     #[arg(long, requires = "isolate")]
     pub(crate) trust: bool,
+    /// Start the agent in this permission mode: how it decides which tools it uses without asking
+    #[arg(long, value_name = "MODE", value_parser = permission_mode())]
+    pub(crate) permission_mode: Option<PermissionMode>,
+    /// Have the agent ask before it uses any tool, whatever its permission mode
+    #[arg(long)]
+    pub(crate) ask_first: bool,
     /// A variable of its environment; may be given often
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,

@@ -34,7 +34,8 @@ impl Hub {
             let ended = if agent.phase == Phase::Dead { ended(store, &agent)? } else { None };
             let heard = store.last_told(&id)?.map(|(_, heard)| heard.0);
             let defined = store.defined(&id)?;
-            let warnings = defined.as_ref().map(|defined| defined.warnings()).unwrap_or_default();
+            let mut warnings = defined.as_ref().map(|defined| defined.warnings()).unwrap_or_default();
+            warnings.extend(defined.as_ref().and_then(|defined| defined.mode_warning(agent.permission_mode?)));
             let sandbox = defined.and_then(|defined| defined.sandbox()).map(|_| true);
             Ok(Some(AgentCard { done, ended, heard, warnings, sandbox, ..card(store, &agent)? }))
         });
@@ -158,6 +159,7 @@ fn card(store: &Store, agent: &Agent) -> Result<AgentCard, StoreError> {
         turn: agent.turn,
         since: agent.since.0,
         cost_usd: agent.cost_usd,
+        permission_mode: agent.permission_mode,
         last_message: agent.last_message.clone(),
         exit: agent.exit.map(|(code, signal)| ExitBody { code, signal }),
         ended: None,

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
-use coop_api::visible_line;
+use coop_api::{PermissionMode, visible_line};
 use serde_json::Value;
 
 use super::ask::items;
@@ -25,6 +25,7 @@ pub(super) fn agent(agent: &Value) -> io::Result<()> {
         ("why", text(&agent["outcome"]["why"])),
         ("needs", text(&agent["needs"])),
         ("asks", asks.join(", ")),
+        ("mode", mode(&agent["permission_mode"])),
         ("folder", text(&agent["folder"])),
         ("sandbox", if agent["sandbox"] == true { "yes".to_owned() } else { String::new() }),
         ("started", moment(&agent["since"])),
@@ -49,6 +50,7 @@ pub(super) fn explained(explained: &Value) -> io::Result<()> {
     facts(&[
         ("state", text(&explained["state"]["state"])),
         ("because", format!("{}: {}", text(&evidence["source"]), text(&evidence["detail"]))),
+        ("mode", mode(&explained["permission_mode"])),
         ("not seen", missing.join(", ")),
     ])?;
     let row = |heard: &Value| ["ts", "source", "meaning", "verdict", "detail"].map(|name| text(&heard[name])).to_vec();
@@ -69,6 +71,15 @@ pub(super) fn usage(usage: &Value) -> io::Result<()> {
     table::write(&["", "IN", "OUT", "CACHE READ", "CACHE WRITTEN", "USD"], &rows)?;
     let requests = if usage["requests"] == 1 { "request" } else { "requests" };
     writeln!(io::stdout(), "{} {requests} to the model", usage["requests"])
+}
+
+/// Returns a permission mode, with what the agent does in it without asking.
+fn mode(name: &Value) -> String {
+    let Some(mode) = name.as_str().and_then(PermissionMode::by_name) else { return text(name) };
+    match mode.unasked() {
+        Some(unasked) => format!("{}: {unasked}", mode.as_str()),
+        None => mode.as_str().to_owned(),
+    }
 }
 
 /// What is not there is not told.

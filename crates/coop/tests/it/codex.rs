@@ -596,3 +596,32 @@ fn without_its_server_codex_is_watched_and_its_dialogs_are_answered_by_digits() 
         }
     });
 }
+
+/// Whatever its permission mode; the simulator has none.
+#[test]
+fn with_ask_first_a_denied_command_does_not_run() {
+    let Some(program) = coop_testkit::real_agent("codex") else { return };
+    for runtime in RUNTIMES {
+        let place = Place::new();
+        let options = ["--permission-mode", "bypass", "--ask-first"];
+        let mut agent = place.start(&Which::Real(program.clone()), runtime, &options, &[]);
+        agent.state("idle");
+        let touch = |name: &str| format!("[[tool exec_command {}]]", json!({ "cmd": format!("touch {name}") }));
+        agent.turn(&format!("one {} [[text:well]]", touch("denied.txt")), &[json!({ "accept": false })]);
+        agent.turn(&format!("two {} [[text:well]]", touch("allowed.txt")), &[json!({ "accept": true })]);
+        let is_there = ["denied.txt", "allowed.txt"].map(|name| place.work.join(name).exists());
+        assert_eq!(is_there, [false, true], "{runtime}");
+    }
+}
+
+#[test]
+fn the_permission_mode_is_that_of_its_server() {
+    let Some(program) = coop_testkit::real_agent("codex") else { return };
+    for runtime in RUNTIMES {
+        let place = Place::new();
+        let mut agent = place.start(&Which::Real(program.clone()), runtime, &["--permission-mode", "dont-ask"], &[]);
+        agent.state("idle");
+        agent.turn("one [[text:hello]]", &[]);
+        assert_eq!(agent.get("/api/v1/agent")["permission_mode"], "dont-ask", "{runtime}");
+    }
+}

@@ -196,7 +196,12 @@ impl Agent {
         let fixed = ["--agent", "claude", "--runtime", runtime, "--log-level", "warn"];
         let recording = recording(&work);
         let recorded: Vec<_> = recording.iter().map(String::as_str).collect();
-        let all = [&fixed[..], isolate, options, &["--"], &program, &recorded, args].concat();
+        // Newer ones would start in a mode in which they do not ask.
+        let mode: &[&str] = match options.iter().chain(args).any(|word| word.contains("permission")) {
+            true => &[],
+            false => &["--permission-mode", "default"],
+        };
+        let all = [&fixed[..], isolate, mode, options, &["--"], &program, &recorded, args].concat();
         let sidecar = Sidecar::with(&all, |command| {
             let url = model.as_ref().map(|model| model.url.as_str());
             if set_up == SetUp::New {

@@ -70,6 +70,8 @@ impl Lab {
             settings: None,
             isolate: true,
             trust: false,
+            permission_mode: None,
+            ask_first: false,
             stop: StopMode::Allow,
             ask_user: false,
             start: Start::default(),

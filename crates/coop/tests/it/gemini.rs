@@ -501,3 +501,20 @@ fn nothing_is_left_when_the_sidecar_or_its_group_is_killed() {
         }
     });
 }
+
+/// Whatever its permission mode; the simulator has none.
+#[test]
+fn with_ask_first_a_denied_command_does_not_run() {
+    let Some(program) = coop_testkit::real_agent("gemini") else { return };
+    for home in [Home::Coops, Home::Users] {
+        let place = Place::new(home);
+        let options = ["--permission-mode", "bypass", "--ask-first"];
+        let mut agent = place.start(&Which::Real(program.clone()), &options, &[]);
+        agent.state("idle");
+        assert_eq!(agent.get("/api/v1/agent")["permission_mode"], "bypass");
+        agent.turn("one [[bash:touch denied.txt]] [[text:well]]", &[json!({ "accept": false })]);
+        agent.turn("two [[bash:touch allowed.txt]] [[text:well]]", &[json!({ "accept": true })]);
+        let is_there = ["denied.txt", "allowed.txt"].map(|name| place.work.join(name).exists());
+        assert_eq!(is_there, [false, true], "{home:?}");
+    }
+}

@@ -27,6 +27,7 @@ mod keys;
 mod kube;
 mod launchers;
 mod lock;
+mod modes;
 mod opencode;
 mod opencode_link;
 mod projects;

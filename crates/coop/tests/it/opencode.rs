@@ -91,12 +91,17 @@ impl<'a> Run<'a> {
     }
 
     fn start_in(work: &Path, which: &'a Which, runtime: &'static str, args: &[&str]) -> Self {
+        Self::start_with(work, which, runtime, &[], args)
+    }
+
+    /// Starts an agent with more options for coop and for itself.
+    fn start_with(work: &Path, which: &'a Which, runtime: &'static str, options: &[&str], args: &[&str]) -> Self {
         let model = which.model();
         let program = which.program();
         let program: Vec<&str> = program.iter().map(String::as_str).collect();
         // The agent is told by its program.
         let fixed = ["--runtime", runtime, "--isolate", "--log-level", "warn", "--"];
-        let all = [&fixed[..], &program, args].concat();
+        let all = [options, &fixed[..], &program, args].concat();
         let sidecar = Sidecar::with(&all, |command| prepare(command, work, model.as_ref()));
         Self { which, runtime, agent: Agent::of(sidecar, work.to_owned(), model) }
     }
@@ -373,4 +378,22 @@ fn an_agent_whose_sidecar_is_killed_ends() {
             run.case("sidecar killed, no process left", |_| gone(&work));
         }
     });
+}
+
+/// Whatever its own settings allow; the simulator asks about commands anyway.
+#[test]
+fn with_ask_first_a_denied_tool_does_not_run() {
+    let Some(program) = coop_testkit::real_agent("opencode") else { return };
+    for runtime in RUNTIMES {
+        let which = Which::Real(program.to_str().expect("UTF-8").to_owned());
+        let mut run = Run::start_with(&folder(), &which, runtime, &["--ask-first"], &[]);
+        run.agent.state("idle");
+        let work = run.agent.work.clone();
+        fs::write(work.join("read.txt"), "read").expect("written");
+        let read = |name: &str| format!("[[read:{}]]", work.join(name).display());
+        let denied = run.agent.turn(&format!("one {} [[text:well]]", read("read.txt")), &[json!({ "accept": false })]);
+        assert!(denied.iter().all(|body| body["phase"] != "completed"), "{runtime}: {denied:#?}");
+        run.agent.turn("two [[bash:touch allowed.txt]] [[text:well]]", &[json!({ "accept": true })]);
+        assert!(work.join("allowed.txt").exists(), "{runtime}");
+    }
 }

@@ -88,6 +88,7 @@ impl<H: Host> Live<H> {
             }
             EventBody::Lifecycle(
                 Lifecycle::Started { .. }
+                | Lifecycle::PermissionMode { .. }
                 | Lifecycle::Resized { .. }
                 | Lifecycle::Stopping
                 | Lifecycle::Unrecorded { .. },

@@ -23,7 +23,7 @@ fn json(lab: &Lab, args: &[&str]) -> String {
 }
 
 fn settle(value: &mut Value) {
-    const RESTLESS: [&str; 12] = [
+    const RESTLESS: [&str; 13] = [
         "pid",
         "newest",
         "since",
@@ -36,6 +36,7 @@ fn settle(value: &mut Value) {
         "confirmed_by",
         "attempts",
         "heard",
+        "permission_mode",
     ];
     match value {
         Value::Object(map) => {
@@ -112,6 +113,7 @@ fn what_the_commands_print(launch: Launch) {
           "name": "asker",
           "needs": "it asks: touch made",
           "outcome": null,
+          "permission_mode": "…",
           "phase": "asking",
           "run": 1,
           "since": "…",
@@ -127,6 +129,7 @@ fn what_the_commands_print(launch: Launch) {
           "name": "idler",
           "needs": null,
           "outcome": null,
+          "permission_mode": "…",
           "phase": "idle",
           "run": 1,
           "since": "…",
@@ -270,6 +273,7 @@ fn what_the_commands_print(launch: Launch) {
       "name": "asker",
       "needs": "it is idle",
       "outcome": null,
+      "permission_mode": "…",
       "phase": "idle",
       "run": 1,
       "since": "…",

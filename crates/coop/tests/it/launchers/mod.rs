@@ -61,6 +61,8 @@ fn config(home: &Path) -> AgentConfig {
         settings: None,
         isolate: true,
         trust: false,
+        permission_mode: None,
+        ask_first: false,
         stop: StopMode::Allow,
         ask_user: false,
         start: Start::default(),

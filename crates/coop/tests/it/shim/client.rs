@@ -65,6 +65,8 @@ impl Lab {
             settings: None,
             isolate: false,
             trust: false,
+            permission_mode: None,
+            ask_first: false,
             stop: StopMode::Allow,
             ask_user: false,
             start: Start::default(),
