@@ -154,6 +154,8 @@ pub(crate) struct Claude {
     compacting: Option<Compaction>,
     /// Whether something goes on in the background after the turn.
     unfinished: bool,
+    /// Over pipes: whether sub-agents work in the background.
+    has_background_agents: bool,
     /// Whether the turn ended with an error; being at its prompt after it says nothing new.
     gave_up: bool,
     /// The last message it took.
@@ -188,8 +190,6 @@ pub(crate) struct Claude {
     on_screen: Option<AskDraft>,
     /// The permission mode that was told last, by any source.
     mode: Option<PermissionMode>,
-    /// The permission mode that the screen showed last.
-    shown_mode: Option<PermissionMode>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,6 +219,7 @@ impl Claude {
             asking: HashMap::new(),
             compacting: None,
             unfinished: false,
+            has_background_agents: false,
             gave_up: false,
             last_prompt: String::new(),
             typed: String::new(),
@@ -238,7 +239,6 @@ impl Claude {
             input_open: false,
             on_screen: None,
             mode: None,
-            shown_mode: None,
         }
     }
 
@@ -293,7 +293,14 @@ impl Driver for Claude {
     }
 
     fn heeds(&self) -> Heeds {
-        Heeds { resume: true, isolated: true, settings: true, mcp: true, ask_first: true, ..Heeds::default() }
+        Heeds {
+            resume: true,
+            isolated: true,
+            settings: true,
+            mcp: true,
+            ask_first: self.expects_hooks,
+            ..Heeds::default()
+        }
     }
 
     fn setup(&self, launch: &Launch) -> Result<Setup, SetupError> {

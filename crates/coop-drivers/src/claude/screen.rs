@@ -38,14 +38,10 @@ impl Claude {
         signals
     }
 
-    /// Looks for the permission mode in the rows below the input. Whatever the screen shows after a change is news; what it
-    /// shows all the time may be older than what a hook has told.
+    /// Reads the permission mode from the rows below the input. The screen shows what holds now; other sources may be late.
     fn look_at_mode(&mut self) -> Option<Signal> {
         let below = self.rows.iter().rposition(|row| is_rule(row)).filter(|_| self.input_open)?;
         let mode = self.rules.mode(&self.rows[below + 1..])?;
-        if self.shown_mode.replace(mode) == Some(mode) {
-            return None;
-        }
         let meaning = self.mode_told(mode)?;
         Some(Signal::new(EvidenceSource::Screen, format!("the screen shows the mode {}", mode.as_str()), meaning))
     }

@@ -39,14 +39,22 @@ impl Claude {
                     vec![Meaning::Working { tool: None }]
                 }
                 // A turn that failed is told by its result; being idle after it says nothing new.
-                Some("idle") if !self.busy => Vec::new(),
-                Some("idle") => vec![Meaning::Idle(TurnOutcome::Completed)],
+                Some("idle") if !self.busy && !self.unfinished => Vec::new(),
+                Some("idle") => {
+                    self.unfinished = false;
+                    vec![Meaning::Idle(TurnOutcome::Completed)]
+                }
                 _ => Vec::new(),
             },
             ("system", Some("task_started")) => {
                 if let (Some(id), Some(by)) = (message["task_id"].as_str(), message["tool_use_id"].as_str()) {
                     self.told.began(id, by);
                 }
+                Vec::new()
+            }
+            ("system", Some("background_tasks_changed")) => {
+                let tasks = message["tasks"].as_array().map_or(&[][..], Vec::as_slice);
+                self.has_background_agents = tasks.iter().any(|task| task["task_type"] == "local_agent");
                 Vec::new()
             }
             ("system", Some("api_retry")) => vec![Meaning::Retrying(retry(message))],
@@ -136,6 +144,11 @@ impl Claude {
                 Meaning::Blocked(fault::fault("", text, status))
             }
             (_, true) => Meaning::Idle(TurnOutcome::Interrupted),
+            // Sub-agents go on, and wake the agent when they are done. That it is idle is told then.
+            (false, false) if self.has_background_agents => {
+                self.unfinished = true;
+                Meaning::Working { tool: None }
+            }
             (false, false) => Meaning::Idle(TurnOutcome::Completed),
         }
     }

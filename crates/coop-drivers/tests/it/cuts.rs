@@ -63,6 +63,11 @@ fn ends(seen: &Seen) -> Option<bool> {
         },
         Seen::Control(message) => match (message["type"].as_str(), message["subtype"].as_str()) {
             (Some("system"), Some("init")) => Some(false),
+            (Some("system"), Some("session_state_changed")) => match message["state"].as_str() {
+                Some("idle") => Some(true),
+                Some("running") => Some(false),
+                _ => None,
+            },
             (Some("result"), _) | (Some("control_response"), _) => Some(true),
             _ => None,
         },
