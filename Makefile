@@ -20,7 +20,7 @@ STEP := tools/step.sh
 NPM_CI := npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 modules = tests/$(1)/node_modules/.package-lock.json
 
-.PHONY: help run test prepare build lint fmt web test-rust test-web test-xterm test-real test-sandbox test-mcp test-grpc test-k8s \
+.PHONY: help run test prepare build lint fmt web test-rust test-web test-xterm test-real test-latest test-sandbox test-mcp test-grpc test-k8s \
 	test-manifests chaos dist bench bench-web bench-k8s shots fuzz mutants generate deps clean
 
 help: ## Show this. In parentheses: what a target needs, and how long it takes on two cores
@@ -88,6 +88,13 @@ test-real: deps build $(call modules,real) ## The real agents, pinned versions f
 	real=$$(node tests/real/which.mjs) && env COOP_CASES=$(CURDIR)/target/real/cases.tsv $$real \
 		tests/tools/postgres.sh run $(NEXTEST) $(ONLY_REAL)
 	node tests/real/table.mjs target/real/cases.tsv
+
+test-latest: deps build ## The newest releases of the real agents, and what differs from the pinned ones (network, root; 10 min when built)
+	@rm -rf target/latest && mkdir -p target/latest
+	node tests/real/latest.mjs target/latest
+	real=$$(COOP_REAL_MODULES=target/latest/node_modules node tests/real/which.mjs) && env COOP_CASES=$(CURDIR)/target/latest/cases.tsv $$real \
+		$(NEXTEST) --no-fail-fast -E '$(REAL_TESTS)'
+	node tests/real/table.mjs target/latest/cases.tsv
 
 # Once more with every agent in a sandbox. Root cannot map itself into a further namespace, which the sandbox of Codex needs, so
 # root becomes an ordinary user for these.

@@ -1,10 +1,11 @@
 // The four agents: where their programs are, what spares us their dialogs, how they find the model.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const MODULES = fileURLToPath(new URL('node_modules/', import.meta.url));
+/** Where npm has put them: the pinned versions here, or others elsewhere. */
+const MODULES = process.env.COOP_REAL_MODULES ? `${resolve(process.env.COOP_REAL_MODULES)}/` : fileURLToPath(new URL('node_modules/', import.meta.url));
 const PLATFORM = `${process.platform}-${process.arch}`;
 /** The package's own `claude` is a stub until its install script has run. */
 const CLAUDE = join(MODULES, `@anthropic-ai/claude-code-${PLATFORM}/claude`);

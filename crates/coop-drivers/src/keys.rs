@@ -4,10 +4,12 @@
 //! Enter takes what is highlighted, which may be the opposite of what was meant. So an option is chosen only by its
 //! digit, and only if the dialog that was seen when the ask was opened is on the screen right now, word for word.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
 use coop_api::{AskKind, AskOption, OptionKind, Question, is_hidden, preview};
+use regex::Regex;
 use serde_json::json;
 
 use crate::driver::{Expected, OnScreen, Refusal, Step};
@@ -108,8 +110,11 @@ pub(crate) fn without_blanks(text: &str) -> String {
 }
 
 /// Returns the part of a text that every agent keeps. Agents trim messages, replace tabs, and drop backslashes at line ends
-/// and characters that cannot be seen.
+/// and characters that cannot be seen. Newer versions of Claude Code put a long paste between tags.
 pub fn comparable(text: &str) -> String {
+    static PASTE_TAG: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new("</?pasted_content id=\"[0-9a-f]+\">").ok());
+    let text = PASTE_TAG.as_ref().map_or(text.into(), |tag| tag.replace_all(text, ""));
     text.chars().filter(|c| !c.is_whitespace() && !is_hidden(*c) && *c != '\\').collect()
 }
 

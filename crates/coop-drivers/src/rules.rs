@@ -239,5 +239,5 @@ pub(crate) fn shows_rows(screen: &Screen, wanted: &[String], below: &str) -> boo
 /// Tells whether a row is a line across the screen.
 pub(crate) fn is_rule(line: &str) -> bool {
     let line = line.trim();
-    line.chars().count() > 8 && line.chars().all(|c| matches!(c, '─' | '╌' | '━' | '-'))
+    line.chars().count() > 8 && line.chars().all(|c| matches!(c, '─' | '╌' | '━' | '▔' | '-'))
 }

@@ -26,7 +26,7 @@ pub(crate) struct Memory {
     faults: HashMap<(String, usize), u32>,
     /// How often each reply of the script was given.
     given: HashMap<usize, u32>,
-    /// How often servers of tools were waited for, by the text.
+    /// How often servers of tools were waited for, or tools looked up, by the text.
     waits: HashMap<String, usize>,
 }
 
@@ -34,6 +34,8 @@ pub(crate) struct Memory {
 const SIDE_TEXT: &str = "Mock title";
 /// The tool by which Claude Code lets its model wait for servers of tools that it is still connecting to.
 const WAIT_FOR_SERVERS: &str = "WaitForMcpServers";
+/// The tool by which it looks up tools that are not listed until then.
+const SEARCH: &str = "ToolSearch";
 /// A server that is not there by then will not be.
 const MOST_WAITS: usize = 3;
 /// Four words a second.
@@ -124,7 +126,15 @@ fn follow(script: &Script, memory: &mut Memory, asked: &Asked, reply: Reply) -> 
                 *waits += 1;
                 call = Some(tools::call_by_name(WAIT_FOR_SERVERS, serde_json::json!({}), &asked.tools));
             }
-            None => text.extend(words(&no_tool(act, asked))),
+            None => match tools::unlisted(act).filter(|_| asked.tools.iter().any(|tool| tool.name == SEARCH)) {
+                Some(found) if *waits == 0 => {
+                    *waits += 1;
+                    let input = serde_json::json!({ "query": format!("select:{}", found.name), "max_results": 5 });
+                    call = Some(tools::call_by_name(SEARCH, input, &asked.tools));
+                }
+                Some(found) => call = Some(found),
+                None => text.extend(words(&no_tool(act, asked))),
+            },
         },
         None => text.extend(turn.last_words(script, results).iter().flat_map(|text| words(text))),
     }

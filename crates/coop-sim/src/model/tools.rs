@@ -90,6 +90,16 @@ pub(crate) fn call(act: &Act, offered: &[Tool]) -> Option<Call> {
     }
 }
 
+/// Returns the call of Claude Code's tool that does an act, for one that it lists only once it was looked up.
+pub(crate) fn unlisted(act: &Act) -> Option<Call> {
+    let (name, input) = match act {
+        Act::Plan(plan) => PLAN.first().map(|(name, input)| (*name, input(plan)))?,
+        Act::Tool(name, input) => (name.as_str(), input.clone()),
+        Act::Shell(_) | Act::Write(_) | Act::Read(_) | Act::Edit(_) | Act::Ask(_) | Act::Agent(_) => return None,
+    };
+    Some(Call { name: name.to_owned(), kind: ToolKind::Function, input })
+}
+
 /// Returns a tool of an MCP server that is not listed, where such tools can be searched for; as if it had been.
 fn searched(name: &str, offered: &[Tool]) -> Option<Tool> {
     let (server, tool) = name.strip_prefix("mcp__")?.split_once("__")?;

@@ -121,7 +121,8 @@ fn an_agent_whose_hooks_lead_nowhere_works_by_itself() {
             Which::Scripted => (vec![COOP, "sim", "claude"], None),
             Which::Real(path) => (vec![path.to_str().expect("UTF-8")], Some(Model::start(&work))),
         };
-        let command = [&["--agent", "unknown", "--"][..], &program, &[&settings]].concat();
+        let words = [settings.as_str(), "--permission-mode=default"];
+        let command = [&["--agent", "unknown", "--"][..], &program, &words].concat();
         let sidecar = Sidecar::with(&command, |command| {
             know(&work, &work);
             prepare(command, model.as_ref().map(|model| model.url.as_str()))
