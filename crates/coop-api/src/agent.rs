@@ -194,11 +194,14 @@ impl PermissionMode {
         Self::ALL.into_iter().find(|mode| mode.as_str() == name)
     }
 
-    /// Returns what the agent does in this mode that nobody is asked about, and no policy judges.
-    pub fn unasked(self) -> Option<&'static str> {
+    /// Returns what the agent does in this mode without an ask, so that neither people nor rules decide it.
+    pub fn use_without_ask(self) -> Option<&'static str> {
         match self {
-            Self::Default | Self::Plan | Self::DontAsk => None,
-            Self::AcceptEdits => Some("it changes files of its folder without asking"),
+            Self::Default | Self::Plan => None,
+            Self::AcceptEdits => {
+                Some("it changes files of its folder without asking, and Codex runs commands in its sandbox")
+            }
+            Self::DontAsk => Some("it uses what its own rules or sandbox allow, and never asks"),
             Self::Auto => Some("a model of its own allows tools in place of a person"),
             Self::Bypass => Some("it uses every tool without asking"),
         }

@@ -103,11 +103,14 @@ impl Known {
         self.never_asks.iter().find_map(|unasked| unasked.found_in(args, settings))
     }
 
+    /// Returns the permission mode that a command line of this agent names.
+    pub fn mode_in(&self, command: &[String]) -> Option<PermissionMode> {
+        modes::of_args(self.modes, command.get(self.program_said_in(command)? + 1..)?)
+    }
+
     /// Returns the permission mode that a command line or settings of this agent start it in, as far as they say.
     pub fn mode_of(&self, command: &[String], settings: Option<&Value>) -> Option<PermissionMode> {
-        let at = self.program_said_in(command)?;
-        let given = modes::of_args(self.modes, command.get(at + 1..)?);
-        given.or_else(|| self.never_asks(command, settings).map(|_| PermissionMode::Bypass))
+        self.mode_in(command).or_else(|| self.never_asks(command, settings).map(|_| PermissionMode::Bypass))
     }
 
     /// Returns the words that start this agent in a permission mode, or which modes there are.

@@ -120,7 +120,12 @@ impl Ancestry {
         }
         let mut tries = (0..TRIES).map(|_| self.walk(pid, Process::read));
         match tries.find(|origin| *origin != Origin::Unknown).unwrap_or(Origin::Unknown) {
-            Origin::Agent if namespace_depth(pid) > namespace_depth(self.own) => Origin::Sandbox,
+            Origin::Agent => match namespace_depth(pid) {
+                // It ended meanwhile.
+                0 => Origin::Unknown,
+                depth if depth > namespace_depth(self.own) => Origin::Sandbox,
+                _ => Origin::Agent,
+            },
             origin => origin,
         }
     }

@@ -83,7 +83,7 @@ impl Peer {
             Some(TcpClient::Closed | TcpClient::Remote) => false,
         };
         match &config.token {
-            _ if is_own => self.check_is_not_hidden_from(config).await,
+            _ if is_own => self.check_is_not_sandboxed(config).await,
             Some(_) => {
                 let why = "this port belongs to another user; open the link that coop printed, or send its token as \
                            `Authorization: Bearer TOKEN`";
@@ -96,15 +96,17 @@ impl Peer {
         }
     }
 
-    /// Refuses to look what runs in an agent's sandbox. With a token, a process that coop cannot see has to send it.
-    async fn check_is_not_hidden_from(&self, config: &Config) -> Result<(), Error> {
+    /// Refuses a process in an agent's sandbox. Where there is a token, a process that coop cannot see has to send it.
+    async fn check_is_not_sandboxed(&self, config: &Config) -> Result<(), Error> {
         let why = match (&self.end, self.origin().await) {
             (End::AgentSocket | End::Vouched, _) | (_, Origin::Outside | Origin::Agent) => return Ok(()),
             (_, Origin::Unknown) if config.token.is_none() || self.is_unix() => return Ok(()),
             (_, Origin::Unknown) => {
-                "coop cannot see which process asks; send the token as `Authorization: Bearer TOKEN`"
+                let why = "coop cannot see which process asks; open the link that coop printed, or send its token as \
+                           `Authorization: Bearer TOKEN`";
+                return Err(Error::new(ErrorCode::Unauthorized, why));
             }
-            (_, Origin::Sandbox) => "what runs in a sandbox may look only by its agent's own socket, COOP_SOCKET",
+            (_, Origin::Sandbox) => "a program in an agent's sandbox reaches only its own agent, at COOP_SOCKET",
         };
         Err(Error::new(ErrorCode::Forbidden, why))
     }

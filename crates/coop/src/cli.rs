@@ -223,7 +223,7 @@ pub(crate) struct Serve {
     /// Start the agent in this permission mode: how it decides which tools it uses without asking
     #[arg(long, env = "COOP_PERMISSION_MODE", value_name = "MODE", conflicts_with = "attach", value_parser = permission_mode())]
     pub(crate) permission_mode: Option<PermissionMode>,
-    /// Have the agent ask before it uses any tool, whatever its permission mode
+    /// Have the agent ask before it uses a tool, whatever its permission mode. Codex does not ask about commands that only look
     #[arg(long, env = "COOP_ASK_FIRST", conflicts_with = "attach")]
     pub(crate) ask_first: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-import type { Card, PermissionMode, StateName } from './types';
+import type { Card, StateName } from './types';
 
 /** How states are called, and which come first for whoever looks. */
 export const STATES: Record<StateName, { word: string; rank: number }> = {
@@ -14,20 +14,6 @@ export const STATES: Record<StateName, { word: string; rank: number }> = {
 /** Tells whether a person is called for something that no ask in the inbox says. */
 export function needs(agent: { needs: string | null; state: StateName }): boolean {
   return agent.needs !== null && agent.state !== 'exited' && agent.state !== 'waiting';
-}
-
-/** What an agent does in a permission mode that nobody is asked about. The same as `PermissionMode::unasked`. */
-export function unasked(mode: PermissionMode | null): string | undefined {
-  switch (mode) {
-    case 'accept-edits':
-      return 'it changes files of its folder without asking';
-    case 'auto':
-      return 'a model of its own allows tools in place of a person';
-    case 'bypass':
-      return 'it uses every tool without asking';
-    default:
-      return undefined;
-  }
 }
 
 export function ofPhase(phase: Card['phase']): StateName {

@@ -25,6 +25,8 @@ export interface Agent {
   outcome: string | null;
   last: string | null;
   mode: PermissionMode | null;
+  /** What it does in its permission mode without an ask. */
+  unasked: string | undefined;
   cost: number;
   capabilities: string[];
 }
@@ -296,6 +298,7 @@ export class Store {
       outcome: outcome || null,
       last: card.last_message,
       mode: card.permission_mode,
+      unasked: card.unasked,
       cost: card.cost_usd,
     };
   }
@@ -415,6 +418,7 @@ function blank(id: string): Agent {
     outcome: null,
     last: null,
     mode: null,
+    unasked: undefined,
     cost: 0,
     capabilities: [],
   };

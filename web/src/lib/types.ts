@@ -140,6 +140,8 @@ export interface Card {
   last_message: string | null;
   exit: { code: number | null; signal: number | null } | null;
   permission_mode: PermissionMode | null;
+  /** What it does in this mode without an ask. */
+  unasked?: string;
 }
 
 /** What the daemon tells of one agent beyond its card. */

@@ -1,9 +1,11 @@
 //! What Claude Code needs before it starts: settings with our hooks, a known session, and where its files will be.
 
+use coop_api::PermissionMode;
 use serde_json::{Map, Value, json};
 
-use super::{ASKING, stream};
+use super::{ASKING, MODES, stream};
 use crate::driver::{Existing, FileToWrite, Launch, Link, Runtime, Say, Setup, SetupError, Watch};
+use crate::modes;
 use crate::options::{merge, value_of};
 use crate::{McpServer, McpWay};
 
@@ -142,6 +144,10 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
     let config_dir = config_dir(launch);
     let settings_path = format!("{}/claude-settings.json", launch.folder);
     let mut ours = vec![format!("--settings={settings_path}")];
+    if launch.ask_first && mode_of(launch) == Some(PermissionMode::Bypass) {
+        let why = "--ask-first: in the mode bypass Claude Code asks about some files of its own neither way; use another mode";
+        return Err(SetupError(why.to_owned()));
+    }
     let names_one = given_id(launch).is_some() || continues(launch);
     match &launch.resume {
         Some(_) if names_one => return Err(SetupError("--resume: the command names a conversation itself".into())),
@@ -203,6 +209,14 @@ fn mcp(servers: &[McpServer]) -> Value {
     };
     let servers = servers.iter().map(|server| (server.name.clone(), entry(server)));
     json!({ "mcpServers": servers.collect::<serde_json::Map<_, _>>() })
+}
+
+/// Returns the permission mode that it is started in, as far as its command line says.
+fn mode_of(launch: &Launch) -> Option<PermissionMode> {
+    if own_words(launch).iter().any(|word| word == "--dangerously-skip-permissions") {
+        return Some(PermissionMode::Bypass);
+    }
+    modes::of_args(MODES, own_words(launch))
 }
 
 /// Tells whether the agent will run our hooks, as far as its command line and settings say.
@@ -283,14 +297,15 @@ fn settings(launch: &Launch) -> Result<Value, SetupError> {
         merge(&mut merged, &more);
     }
     if launch.ask_first {
-        merge(&mut merged, &json!({ "hooks": ask_first() }));
+        // Settings of the folder come after these, and cannot switch the hook off.
+        merge(&mut merged, &json!({ "disableAllHooks": false, "hooks": ask_first() }));
     }
     merge(&mut merged, &json!({ "hooks": hooks(launch) }));
     Ok(merged)
 }
 
-/// Returns a hook that has the agent ask about each tool, whatever its permission mode. It needs no answer of coop's, so nothing
-/// that ends or hangs opens the way.
+/// Returns a hook that has the agent ask about each tool. It needs no answer of coop's. The agent goes on by its permission mode if
+/// the hook cannot run.
 fn ask_first() -> Value {
     let output =
         json!({ "hookEventName": "PreToolUse", "permissionDecision": "ask", "permissionDecisionReason": ASK_REASON });

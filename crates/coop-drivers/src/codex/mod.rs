@@ -361,6 +361,10 @@ impl Driver for Codex {
                 let own = json!({ "model": model, "reasoning_effort": null, "developer_instructions": null });
                 changes["collaborationMode"] = json!({ "mode": mode, "settings": own });
             }
+            Some(policy @ ("on-request" | "never")) if self.asks_first => {
+                let why = format!("this agent was started with --ask-first, and the policy {policy} would end that");
+                return Err(Refusal::BadRequest(why));
+            }
             Some(policy @ ("on-request" | "never")) => changes["approvalPolicy"] = json!(policy),
             Some(other) => {
                 let why = format!("Codex has no mode {other}; there are plan, default, on-request and never");

@@ -20,10 +20,10 @@ fn mode(settings: &Value) -> Option<PermissionMode> {
     let sandbox = [&settings["sandboxPolicy"], &settings["sandbox"]].into_iter().find_map(sandbox)?;
     Some(match (policy, sandbox.as_str()) {
         _ if settings["approvalsReviewer"].as_str().is_some_and(|reviewer| reviewer != "user") => PermissionMode::Auto,
-        ("never", "dangerfullaccess") => PermissionMode::Bypass,
-        ("never", _) => PermissionMode::DontAsk,
         // What only looks is not asked about.
-        ("untrusted", _) | (_, "readonly") => PermissionMode::Default,
+        ("untrusted", _) | ("on-request" | "on-failure", "readonly") => PermissionMode::Default,
+        (_, "dangerfullaccess") => PermissionMode::Bypass,
+        ("never", _) => PermissionMode::DontAsk,
         _ => PermissionMode::AcceptEdits,
     })
 }

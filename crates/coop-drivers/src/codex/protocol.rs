@@ -78,7 +78,8 @@ impl Codex {
         let id = message.get("id").filter(|id| !id.is_null());
         let params = &message["params"];
         let detail = method.or_else(|| id.and_then(Value::as_str)).unwrap_or_default().to_owned();
-        let mode = self.mode_in(message);
+        let of_another = params["threadId"].is_string() && !self.is_main(params);
+        let mode = if of_another { None } else { self.mode_in(message) };
         let meanings = match (method, id) {
             (Some(method), Some(id)) => self.requested(method, id, params),
             (Some(method), None) => self.notified(method, params),
@@ -231,7 +232,7 @@ impl Codex {
             // Over pipes the conversation was begun so.
             if self.asks_first && self.runtime == Runtime::Pty {
                 self.settings += 1;
-                let change = json!({ "threadId": id, "approvalPolicy": ASK_FIRST });
+                let change = json!({ "threadId": id, "approvalPolicy": ASK_FIRST, "approvalsReviewer": "user" });
                 self.tell(&format!("{SETTINGS}{}", self.settings), "thread/settings/update", &change);
             }
             // What it used before is told to a client that joins.

@@ -11,6 +11,8 @@ pub(super) const HOME: &str = "CODEX_HOME";
 /// The approval policy by which it asks about every command but those that it knows only to look. Its server takes it, and no
 /// command line does.
 pub(super) const ASK_FIRST: &str = "untrusted";
+/// What is said where Codex's server does not start, and only it could make Codex ask.
+const NO_SERVER: &str = "coop: --ask-first: Codex's server did not start, and without it Codex cannot be made to ask";
 /// The first version whose server is known to take two clients over a Unix socket.
 const WITH_SERVER: [u32; 2] = [0, 166];
 /// Options that are followed by a value; a word after any other is a sub-command or the first prompt.
@@ -164,6 +166,7 @@ pub(super) fn plan(launch: &Launch) -> Plan {
     let is_real = version(launch).is_some_and(|version| version >= WITH_SERVER);
     if launch.ask_first {
         params["approvalPolicy"] = json!(ASK_FIRST);
+        params["approvalsReviewer"] = json!("user");
     }
     let way = match sub {
         "exec" | "e" if lines => Way::Lines,
@@ -212,7 +215,15 @@ fn without_policy(words: &[String]) -> Vec<String> {
                 asking.extend(rest.by_ref().cloned());
             }
             "-a" | "--ask-for-approval" => drop(rest.next()),
-            _ if word.starts_with("--ask-for-approval=") => {}
+            "-c" | "--config" => {
+                let setting = rest.next();
+                if !setting.is_some_and(|setting| setting.starts_with("approval")) {
+                    asking.push(word.clone());
+                    asking.extend(setting.cloned());
+                }
+            }
+            "--approve-for-me" => {}
+            _ if ["--ask-for-approval=", "-a", "--config=approval"].iter().any(|start| word.starts_with(start)) => {}
             "--dangerously-bypass-approvals-and-sandbox" | "--yolo" => {
                 asking.push("--sandbox=danger-full-access".to_owned());
             }
@@ -283,8 +294,11 @@ fn beside_server(launch: &Launch, plan: &Plan) -> Result<Setup, SetupError> {
     let ready = Ready {
         socket: path.clone(),
         missing: format!("{status}/server.json"),
-        // A daemon of its own would outlive us.
-        instead: [before, &flag(&["--no-daemon"]), &own, &after].concat(),
+        instead: match launch.ask_first {
+            true => flag(&["sh", "-c", "echo \"$0\" >&2; exit 1", NO_SERVER]),
+            // A daemon of its own would outlive us.
+            false => [before, &flag(&["--no-daemon"]), &own, &after].concat(),
+        },
     };
     Ok(Setup {
         command: [before, &flag(&["--remote", &address]), &own, &after].concat(),

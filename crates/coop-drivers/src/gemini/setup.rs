@@ -27,8 +27,10 @@ pub(super) const API_KEY: &str = "GEMINI_API_KEY";
 pub(super) const SYSTEM_DEFAULTS: &str = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH";
 pub(super) const SYSTEM_SETTINGS: &str = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
 const SYSTEM_FOLDER: &str = "/etc/gemini-cli";
-/// A file of its own rules by which it asks about each tool. Rules of files come before those of its approval mode.
-const ASK_FIRST: &str = "[[rule]]\ntoolName = \"*\"\ndecision = \"ask_user\"\npriority = 999\n";
+/// A file of its own rules by which it asks about each tool. Rules of files come before those of its approval mode. Of commands that
+/// it takes for harmless, or cannot read, it asks only by a rule with a pattern.
+const ASK_FIRST: &str = "[[rule]]\ntoolName = \"*\"\ndecision = \"ask_user\"\npriority = 998\n\n\
+    [[rule]]\ntoolName = \"run_shell_command\"\nargsPattern = \".*\"\ndecision = \"ask_user\"\npriority = 999\n";
 /// How much of a conversation's name is in the name of its log.
 const SHORT_ID: usize = 8;
 /// Options that are followed by a value; a word after any other is the first prompt.

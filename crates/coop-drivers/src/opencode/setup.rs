@@ -13,6 +13,8 @@ pub(super) const PASSWORD: &str = "OPENCODE_SERVER_PASSWORD";
 pub(super) const USERNAME: &str = "OPENCODE_SERVER_USERNAME";
 /// The variable with configuration that comes on top of all files.
 pub(super) const CONFIG: &str = "OPENCODE_CONFIG_CONTENT";
+/// The variable with rules that come after all others.
+const PERMISSION: &str = "OPENCODE_PERMISSION";
 /// The user if nothing is said.
 const USER: &str = "opencode";
 /// Options that are followed by a value, of the terminal interface, the server and `attach`.
@@ -187,6 +189,9 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
     if launch.resume.is_some() && words.asks_for(&["-s", "--session", "-c", "--continue"]) {
         return Err(SetupError("--resume: the command names a conversation itself".into()));
     }
+    if launch.ask_first {
+        check_asks(launch, &words)?;
+    }
     let mut env = configuration(launch)?;
     let (url, password) = match &words.program {
         Program::Other(word) => return Err(SetupError(not_driven(word))),
@@ -319,7 +324,11 @@ fn configuration(launch: &Launch) -> Result<Vec<(String, String)>, SetupError> {
         merge(&mut config, settings);
     }
     if launch.ask_first {
-        config["permission"] = json!("ask");
+        let rules = asking_first(&config["permission"]);
+        // A repository may give rules to the agent that it starts with, and a variable may add to all of them.
+        merge(&mut config, &json!({ "agent": { "build": { "permission": rules } } }));
+        env.push((PERMISSION.to_owned(), rules.to_string()));
+        config["permission"] = rules;
     }
     if !launch.mcp.is_empty() {
         merge(&mut config, &json!({ "mcp": mcp(&launch.mcp) }));
@@ -328,6 +337,27 @@ fn configuration(launch: &Launch) -> Result<Vec<(String, String)>, SetupError> {
         env.push((CONFIG.to_owned(), config.to_string()));
     }
     Ok(env)
+}
+
+/// Refuses an agent that would answer its own asks, or whose server has other settings.
+fn check_asks(launch: &Launch, words: &Words) -> Result<(), SetupError> {
+    const ALLOWS_ALL: [&str; 3] = ["--auto", "--yolo", "--dangerously-skip-permissions"];
+    if let Some(word) = launch.split().1.iter().find(|word| ALLOWS_ALL.contains(&word.as_str())) {
+        return Err(SetupError(format!(
+            "--ask-first: with {word} opencode allows what it asks by itself; leave it out"
+        )));
+    }
+    if matches!(words.program, Program::Attach { .. }) {
+        return Err(SetupError("--ask-first: what a server of others asks is that server's to say".into()));
+    }
+    Ok(())
+}
+
+/// Returns rules by which it asks about each tool but those that it is denied.
+fn asking_first(rules: &Value) -> Value {
+    let denied = rules.as_object().into_iter().flatten().filter(|(_, rule)| *rule == "deny");
+    let asked = [("*".to_owned(), json!("ask"))].into_iter();
+    Value::Object(asked.chain(denied.map(|(tool, rule)| (tool.clone(), rule.clone()))).collect())
 }
 
 fn mcp(servers: &[McpServer]) -> Value {

@@ -48,6 +48,9 @@ impl AgentAdapter for MachineAdapter {
             Some(sandbox) if !self.sidecars.makes_sandboxes() && *sandbox != Sandbox::default() => Some(
                 "a container or pod cannot apply `write`, `hide` and `network` of `sandbox`; remove them, and leave `sandbox = true`",
             ),
+            _ if config.driver == SHIM && (config.ask_first || config.permission_mode.is_some()) => {
+                Some("`ask_first` and `permission_mode` do not reach an agent behind a shim; remove them")
+            }
             _ => None,
         };
         if let Some(why) = why {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use coop_api::{AgentId, Token};
+use coop_api::{AgentId, PermissionMode, Token};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -167,6 +167,10 @@ pub struct Running {
     pub isolate: bool,
     /// Its sandbox, if it has one.
     pub sandbox: Option<Sandbox>,
+    /// The permission mode that it was started in, if that was said.
+    pub permission_mode: Option<PermissionMode>,
+    /// Whether it asks before it uses any tool.
+    pub ask_first: bool,
     /// Who decides whether it runs.
     pub run_owner: RunOwner,
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use coop_api::{AgentId, is_own_agent_setting};
+use coop_api::{AgentId, PermissionMode, is_own_agent_setting};
 use coop_sandbox::BUBBLEWRAP_VARIABLE;
 use tokio::process::Command;
 
@@ -175,7 +175,21 @@ fn looked_at(agent: AgentId, pid: u32, agents: &Path) -> Option<Running> {
     let command = words[own + 1..words.len().saturating_sub(1).max(own + 1)].to_vec();
     let folder = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
     let (isolate, sandbox) = (is_isolated(&words[..own]), sandbox_of(&words[..own], agents.parent()));
-    Some(Running { agent, pid: Some(pid), driver, command, folder, isolate, sandbox, run_owner: RunOwner::Fleet })
+    let (permission_mode, ask_first) = (mode_of(&words[..own]), asks_first(&words[..own]));
+    let pid = Some(pid);
+    let run_owner = RunOwner::Fleet;
+    Some(Running { agent, pid, driver, command, folder, isolate, sandbox, permission_mode, ask_first, run_owner })
+}
+
+/// Returns the permission mode that a sidecar's own words name.
+pub(crate) fn mode_of(words: &[String]) -> Option<PermissionMode> {
+    let named = words.windows(2).find(|pair| pair[0] == "--permission-mode");
+    named.and_then(|pair| PermissionMode::by_name(&pair[1]))
+}
+
+/// Tells whether a sidecar's own words have its agent ask before it uses any tool.
+pub(crate) fn asks_first(words: &[String]) -> bool {
+    words.iter().any(|word| word == "--ask-first")
 }
 
 /// Tells whether a sidecar's own words give its agent a configuration of its own.

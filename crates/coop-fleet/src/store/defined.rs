@@ -41,19 +41,30 @@ impl Defined {
     /// Returns what a person should know about the agent's rules.
     pub fn warnings(&self) -> Vec<String> {
         let definition = Definition::parse(&self.text).ok();
-        let found = definition.and_then(|found| Some(found.agents.get(&self.name)?.warnings(&found.policy)));
-        found.unwrap_or_default()
+        let agent = definition.as_ref().and_then(|found| found.agents.get(&self.name));
+        let rules = agent.zip(definition.as_ref()).map(|(agent, found)| agent.warnings(&found.policy));
+        let mode = agent.and_then(|agent| self.mode_warning(agent.permission_mode?));
+        rules.into_iter().flatten().chain(mode).collect()
     }
 
     /// Returns what a person should know about an agent in this permission mode: what is not asked is not judged by rules.
     pub fn mode_warning(&self, mode: PermissionMode) -> Option<String> {
-        let definition = Definition::parse(&self.text).ok()?;
-        let agent = definition.agents.get(&self.name)?;
-        let unasked = mode.unasked().filter(|_| !agent.ask_first)?;
+        let (name, used) = (&self.name, self.use_without_ask(mode)?);
         Some(format!(
-            "in its permission mode, {}, {unasked}: rules and people decide nothing that is not asked. ask_first = true makes it ask",
+            "{name} runs in the permission mode {}: {used}. Rules and people decide only what is asked; set ask_first = true",
             mode.as_str()
         ))
+    }
+
+    /// Returns what the agent does in this permission mode without an ask.
+    pub fn use_without_ask(&self, mode: PermissionMode) -> Option<&'static str> {
+        mode.use_without_ask().filter(|_| !self.asks_first())
+    }
+
+    /// Tells whether the agent asks before it uses any tool.
+    pub fn asks_first(&self) -> bool {
+        let agent = Definition::parse(&self.text).ok().and_then(|mut definition| definition.agents.remove(&self.name));
+        agent.is_some_and(|agent| agent.ask_first)
     }
 
     /// Returns the driver that the definition names.

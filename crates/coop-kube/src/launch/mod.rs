@@ -283,6 +283,8 @@ fn running(agent: &Agent, run_owner: RunOwner) -> Running {
         folder: FOLDER.into(),
         isolate: false,
         sandbox: None,
+        permission_mode: None,
+        ask_first: false,
         run_owner,
     }
 }

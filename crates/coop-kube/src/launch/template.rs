@@ -46,6 +46,9 @@ pub(super) fn agent(
 ) -> Result<Agent, String> {
     let name = &config.agent.0;
     check_name(name)?;
+    if config.ask_first || config.permission_mode.is_some() {
+        return Err("ask_first and permission_mode do not reach agents in pods; leave them out".to_owned());
+    }
     let image = template.image.clone().ok_or(NO_IMAGE)?;
     if config.resume.is_some() && template.claim.is_none() {
         return Err("its conversation went with its pod: `coop up --claim` gives agents volumes that stay".to_owned());

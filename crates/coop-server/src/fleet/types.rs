@@ -85,6 +85,9 @@ pub struct AgentCard {
     pub cost_usd: f64,
     /// Which tools it uses without asking, if that is known: `default`, `accept-edits`, `auto`, `plan`, `dont-ask` or `bypass`.
     pub permission_mode: Option<PermissionMode>,
+    /// What it does in this mode without an ask, so that neither people nor rules decide it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unasked: Option<String>,
     /// The last thing it said.
     pub last_message: Option<String>,
     /// How its last process ended.
@@ -102,6 +105,9 @@ pub struct AgentCard {
     /// True if it runs in a sandbox; only for one agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<bool>,
+    /// True if it asks before it uses any tool; only for one agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asks_first: Option<bool>,
     /// What was to be done for it, in order; only for one agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub done: Option<Vec<Value>>,

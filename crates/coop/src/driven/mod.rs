@@ -74,6 +74,11 @@ pub(crate) fn choose(options: &Serve, command: &Command) -> anyhow::Result<Chose
     if known.is_none() && (options.resume.is_some() || options.allowed().anything()) {
         bail!("--resume and --acp-allow are for agents that coop knows; see --agent");
     }
+    if known.is_none() && (options.ask_first || options.permission_mode.is_some()) {
+        bail!(
+            "--ask-first and --permission-mode are for agents that coop knows, and it cannot make any other ask; see --agent"
+        );
+    }
     if let Some(wanted) = options.runtime.map(Runtime::from) {
         let offered = known.map_or(&[Runtime::Pty][..], |(known, _)| known.runtimes);
         if !offered.contains(&wanted) {
@@ -256,7 +261,7 @@ fn launch(
     };
     if let Some(mode) = options.permission_mode {
         let words = known.mode_words(mode).map_err(|why| anyhow!("--permission-mode: {why}"))?;
-        if known.mode_of(&launch.command, None).is_some() {
+        if known.mode_in(&launch.command).is_some() {
             bail!("--permission-mode: the command chooses a permission mode itself; leave one of them out");
         }
         let at = (program_at + 1).min(launch.command.len());

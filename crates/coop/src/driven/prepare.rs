@@ -69,7 +69,11 @@ pub(super) fn prepare(
         command,
         driver,
         runtime: launch.runtime,
-        permission_mode: known.mode_of(&launch.command, launch.settings.as_ref()),
+        // What settings allow is asked all the same with `ask_first`.
+        permission_mode: match launch.ask_first {
+            true => known.mode_in(&launch.command),
+            false => known.mode_of(&launch.command, launch.settings.as_ref()),
+        },
         watch,
         companion,
         link,

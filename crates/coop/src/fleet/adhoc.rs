@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use coop_api::PermissionMode;
 use coop_fleet::definition::{Sandbox, quoted};
 use coop_fleet::launcher::Running;
 
@@ -66,10 +67,10 @@ pub(super) fn write(name: Option<&str>, adhoc: &AdHoc) -> anyhow::Result<Written
         text += "trust = true\n";
     }
     if let Some(mode) = adhoc.permission_mode {
-        text += &format!("permission_mode = {}\n", quoted(mode.as_str()));
+        text += &mode_line(mode);
     }
     if adhoc.ask_first {
-        text += "ask_first = true\n";
+        text += ASK_FIRST_LINE;
     }
     if !adhoc.env.is_empty() {
         let pair = |pair: &String| {
@@ -88,7 +89,17 @@ pub(super) fn definition(found: &Running) -> String {
     let (name, driver, words) = (quoted(&found.agent.0), quoted(&found.driver), words.join(", "));
     let isolate = if found.isolate { "isolate = true\n" } else { "" };
     let sandbox = found.sandbox.as_ref().map(sandbox_line).unwrap_or_default();
-    format!("[agents.{name}]\ndriver = {driver}\nkind = \"crew\"\ncommand = [{words}]\n{isolate}{sandbox}")
+    let mode = found.permission_mode.map(mode_line).unwrap_or_default();
+    let ask_first = if found.ask_first { ASK_FIRST_LINE } else { "" };
+    format!(
+        "[agents.{name}]\ndriver = {driver}\nkind = \"crew\"\ncommand = [{words}]\n{isolate}{sandbox}{mode}{ask_first}"
+    )
+}
+
+const ASK_FIRST_LINE: &str = "ask_first = true\n";
+
+fn mode_line(mode: PermissionMode) -> String {
+    format!("permission_mode = {}\n", quoted(mode.as_str()))
 }
 
 fn sandbox_line(sandbox: &Sandbox) -> String {
@@ -106,7 +117,7 @@ pub(super) fn applied(found: &Running, actions: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use coop_api::{AgentId, PermissionMode};
+    use coop_api::AgentId;
     use coop_fleet::definition::Definition;
     use coop_fleet::launcher::RunOwner;
 
@@ -121,6 +132,8 @@ mod tests {
             folder: "/".into(),
             isolate: false,
             sandbox: None,
+            permission_mode: None,
+            ask_first: false,
             run_owner: RunOwner::Fleet,
         }
     }
@@ -137,9 +150,17 @@ mod tests {
     #[test]
     fn an_adopted_agent_keeps_its_sandbox() {
         let sandbox = Sandbox { write: vec!["/a b".to_owned()], hide: vec!["/c".to_owned()], no_network: true };
-        let found = Running { isolate: true, sandbox: Some(sandbox.clone()), ..running("claude") };
+        let mode = Some(PermissionMode::Plan);
+        let found = Running {
+            isolate: true,
+            sandbox: Some(sandbox.clone()),
+            permission_mode: mode,
+            ask_first: true,
+            ..running("claude")
+        };
         let defined = Definition::parse(&definition(&found)).expect("a definition").agents.remove("sim-1").expect("it");
-        assert!(defined.isolate && defined.sandbox == Some(sandbox));
+        assert!(defined.isolate && defined.sandbox == Some(sandbox) && defined.ask_first);
+        assert_eq!(defined.permission_mode, mode);
     }
 
     fn adhoc() -> AdHoc {

@@ -194,6 +194,8 @@ mod tests {
             folder: "/".into(),
             isolate: false,
             sandbox: None,
+            permission_mode: None,
+            ask_first: false,
             run_owner: RunOwner::Others,
         };
         vec![Applied { running, actions: String::new(), pod: pod.map(str::to_owned), is_stopped }]

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use coop_api::{PermissionMode, visible, visible_json};
+use coop_api::{visible, visible_json};
 use serde_json::{Value, json};
 
 use super::adhoc::{self, Written};
@@ -253,11 +253,9 @@ pub(super) fn list(answer: &Value, paper: table::Paper) -> String {
     let row = |agent: &Value| {
         let outcome = agent["outcome"]["outcome"].as_str();
         let state = outcome.map_or_else(|| table::text(&agent["phase"]), str::to_owned);
-        // Told only where it keeps the agent from asking.
-        let mode = agent["permission_mode"].as_str().and_then(PermissionMode::by_name);
-        let state = match mode.filter(|mode| outcome.is_none() && mode.unasked().is_some()) {
-            Some(mode) => format!("{state} ({})", mode.as_str()),
-            None => state,
+        let state = match agent["unasked"].is_string() && outcome.is_none() {
+            true => format!("{state} ({})", table::text(&agent["permission_mode"])),
+            false => state,
         };
         let cells = [&agent["turn"], &agent["needs"], &agent["last_message"]].map(table::text);
         [[table::text(&agent["id"]), state].as_slice(), &cells].concat()

@@ -197,7 +197,7 @@ pub(crate) struct AdHoc {
     /// Start the agent in this permission mode: how it decides which tools it uses without asking
     #[arg(long, value_name = "MODE", value_parser = permission_mode())]
     pub(crate) permission_mode: Option<PermissionMode>,
-    /// Have the agent ask before it uses any tool, whatever its permission mode
+    /// Have the agent ask before it uses a tool, whatever its permission mode. Codex does not ask about commands that only look
     #[arg(long)]
     pub(crate) ask_first: bool,
     /// A variable of its environment; may be given often

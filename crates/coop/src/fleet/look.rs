@@ -35,9 +35,11 @@ impl Hub {
             let heard = store.last_told(&id)?.map(|(_, heard)| heard.0);
             let defined = store.defined(&id)?;
             let mut warnings = defined.as_ref().map(|defined| defined.warnings()).unwrap_or_default();
-            warnings.extend(defined.as_ref().and_then(|defined| defined.mode_warning(agent.permission_mode?)));
+            let of_mode = defined.as_ref().and_then(|defined| defined.mode_warning(agent.permission_mode?));
+            warnings.extend(of_mode.filter(|warning| !warnings.contains(warning)));
+            let asks_first = defined.as_ref().is_some_and(|defined| defined.asks_first()).then_some(true);
             let sandbox = defined.and_then(|defined| defined.sandbox()).map(|_| true);
-            Ok(Some(AgentCard { done, ended, heard, warnings, sandbox, ..card(store, &agent)? }))
+            Ok(Some(AgentCard { done, ended, heard, warnings, sandbox, asks_first, ..card(store, &agent)? }))
         });
         words(&shown.await.map_err(said)?.ok_or(missing)?)
     }
@@ -146,7 +148,9 @@ fn cards(store: &Store, is_wanted: impl Fn(&AgentId) -> bool) -> Result<Vec<Agen
 }
 
 fn card(store: &Store, agent: &Agent) -> Result<AgentCard, StoreError> {
-    let (name, folder) = store.defined(&agent.id)?.map(|defined| (defined.name, defined.folder)).unzip();
+    let defined = store.defined(&agent.id)?;
+    let unasked = agent.permission_mode.and_then(|mode| defined.as_ref()?.use_without_ask(mode));
+    let (name, folder) = defined.map(|defined| (defined.name, defined.folder)).unzip();
     Ok(AgentCard {
         id: agent.id.clone(),
         name,
@@ -160,12 +164,14 @@ fn card(store: &Store, agent: &Agent) -> Result<AgentCard, StoreError> {
         since: agent.since.0,
         cost_usd: agent.cost_usd,
         permission_mode: agent.permission_mode,
+        unasked: unasked.map(str::to_owned),
         last_message: agent.last_message.clone(),
         exit: agent.exit.map(|(code, signal)| ExitBody { code, signal }),
         ended: None,
         heard: None,
         warnings: Vec::new(),
         sandbox: None,
+        asks_first: None,
         done: None,
     })
 }

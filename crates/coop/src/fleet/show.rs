@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
-use coop_api::{PermissionMode, visible_line};
+use coop_api::visible_line;
 use serde_json::Value;
 
 use super::ask::items;
@@ -25,7 +25,7 @@ pub(super) fn agent(agent: &Value) -> io::Result<()> {
         ("why", text(&agent["outcome"]["why"])),
         ("needs", text(&agent["needs"])),
         ("asks", asks.join(", ")),
-        ("mode", mode(&agent["permission_mode"])),
+        ("mode", mode(agent)),
         ("folder", text(&agent["folder"])),
         ("sandbox", if agent["sandbox"] == true { "yes".to_owned() } else { String::new() }),
         ("started", moment(&agent["since"])),
@@ -50,7 +50,7 @@ pub(super) fn explained(explained: &Value) -> io::Result<()> {
     facts(&[
         ("state", text(&explained["state"]["state"])),
         ("because", format!("{}: {}", text(&evidence["source"]), text(&evidence["detail"]))),
-        ("mode", mode(&explained["permission_mode"])),
+        ("mode", text(&explained["permission_mode"])),
         ("not seen", missing.join(", ")),
     ])?;
     let row = |heard: &Value| ["ts", "source", "meaning", "verdict", "detail"].map(|name| text(&heard[name])).to_vec();
@@ -73,12 +73,14 @@ pub(super) fn usage(usage: &Value) -> io::Result<()> {
     writeln!(io::stdout(), "{} {requests} to the model", usage["requests"])
 }
 
-/// Returns a permission mode, with what the agent does in it without asking.
-fn mode(name: &Value) -> String {
-    let Some(mode) = name.as_str().and_then(PermissionMode::by_name) else { return text(name) };
-    match mode.unasked() {
-        Some(unasked) => format!("{}: {unasked}", mode.as_str()),
-        None => mode.as_str().to_owned(),
+/// Returns a permission mode, with what the agent does in it without an ask.
+fn mode(agent: &Value) -> String {
+    let name = text(&agent["permission_mode"]);
+    match (agent["unasked"].as_str(), agent["asks_first"] == true) {
+        (_, true) if name.is_empty() => "it asks before each tool".to_owned(),
+        (_, true) => format!("{name}, but it asks before each tool"),
+        (Some(unasked), false) => format!("{name}: {unasked}"),
+        (None, false) => name,
     }
 }
 

@@ -277,9 +277,14 @@ impl Places {
     }
 }
 
-/// Refuses to let an agent in a sandbox start another that is in none, in another, or less isolated.
+/// Refuses to let an agent in a sandbox start another that is in none, in another, or less isolated; and one that asks first
+/// another that does not.
 fn check_same_sandbox(caller: &Defined, other: &Defined) -> Result<(), Error> {
     let name = &other.name;
+    if caller.asks_first() && !other.asks_first() {
+        let why = format!("{name} does not ask first, and you do; ask a person to start it");
+        return Err(Error::new(ErrorCode::Forbidden, why));
+    }
     let why = match (caller.sandbox(), other.sandbox()) {
         (None, _) => return Ok(()),
         (Some(_), None) => format!("{name} has no sandbox, and you have one; ask a person to start it"),

@@ -66,11 +66,16 @@ fn a_fleet_starts_agents_in_a_mode_and_warns_where_nobody_is_asked() {
     assert!(lab.ok(&["ls"]).contains("idle (accept-edits)"), "{}", lab.ok(&["ls"]));
     let shown = lab.ok(&["show", "quick"]);
     assert!(shown.contains("accept-edits: it changes files of its folder without asking"), "{shown}");
-    assert!(shown.contains("ask_first = true makes it ask"), "{shown}");
+    assert!(shown.contains("set ask_first = true"), "{shown}");
     lab.ok(&["spawn", "asked"]);
     lab.until(0, "it asks", |entry| entry["agent"] == "asked" && is(entry, "prompt"));
     let shown = lab.json(&["show", "asked"]);
     assert_eq!((&shown["permission_mode"], shown["warnings"].is_array()), (&json!("accept-edits"), false), "{shown:#}");
+    let shown = lab.ok(&["show", "asked"]);
+    assert!(shown.contains("accept-edits, but it asks before each tool"), "{shown}");
+    assert!(lab.ok(&["ls"]).contains("asking  "), "{}", lab.ok(&["ls"]));
+    let (code, _, err) = lab.run(&["spawn", "--ask-first", "stranger", "--", "cat"]);
+    assert!(code != 0 && err.contains("--ask-first and --permission-mode are for agents that coop knows"), "{err}");
     let (code, _, err) = lab.run(&["spawn", "--agent", "opencode", "--permission-mode", "auto"]);
     assert!(code != 0 && err.contains("opencode has no permission mode auto; it has plan, bypass"), "{err}");
     lab.ok(&["down", "--kill"]);

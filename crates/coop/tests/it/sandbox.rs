@@ -343,7 +343,7 @@ YES='{"ask":"ask-1","accept":true}'
         try "read the environment of $pid" cat "/proc/$pid/environ"
         try "signal $pid" kill -0 "$pid"
     done
-    find / -type s -not -path '/proc/*' 2>/dev/null >sockets
+    find "$HOME" -type s 2>/dev/null >sockets
     printf '%s\n' "$STATE/fleet.sock" "$STATE/agents/victim/coop.sock" >>sockets
     while read -r socket; do
         try "answer by $socket" steer --unix-socket "$socket" -d "$YES" http://localhost/api/v1/agent/respond

@@ -7,7 +7,7 @@ use coop_api::AgentId;
 use tokio::time::timeout;
 
 use super::super::launcher::{Dismissal, Found, LastSidecar, LaunchError, Launcher, RunOwner, Running, Sidecar};
-use super::super::local::is_isolated;
+use super::super::local::{asks_first, is_isolated, mode_of};
 use super::body::AGENT;
 use super::folder::furnish;
 use super::{ContainerLauncher, READY, code, failed, is_running, status};
@@ -102,6 +102,7 @@ impl Launcher for ContainerLauncher {
             let command = words[own + 1..].to_vec();
             let isolate = is_isolated(&words[..own]);
             let sandbox = None;
+            let (permission_mode, ask_first) = (mode_of(&words[..own]), asks_first(&words[..own]));
             running.push(Running {
                 agent,
                 pid: None,
@@ -110,6 +111,8 @@ impl Launcher for ContainerLauncher {
                 folder,
                 isolate,
                 sandbox,
+                permission_mode,
+                ask_first,
                 run_owner: RunOwner::Fleet,
             });
         }
