@@ -147,7 +147,7 @@ pub struct AgentReport {
     pub stop_held: bool,
     /// How it is run: `pty`, `pipe` or `server`.
     pub runtime: &'static str,
-    /// Which tools it uses without asking, if that is known.
+    /// How it decides which tools to use without asking, if that is known.
     pub permission_mode: Option<PermissionMode>,
     /// What can be done with it; anything beyond gets [`crate::ErrorCode::Unsupported`].
     pub capabilities: Vec<Capability>,
@@ -315,7 +315,7 @@ pub struct Explanation {
     pub state: AgentState,
     /// What it rests on.
     pub evidence: Evidence,
-    /// Which tools the agent uses without asking, if that is known.
+    /// How the agent decides which tools to use without asking, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<PermissionMode>,
     /// What was heard, oldest first, and what was made of it.

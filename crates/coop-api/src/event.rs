@@ -274,7 +274,7 @@ pub enum Lifecycle {
         /// The agent's own name for it.
         id: String,
     },
-    /// The agent asks about other tools than before, or it is known for the first time which.
+    /// The agent's permission mode became known, or changed.
     PermissionMode {
         /// The mode now.
         mode: PermissionMode,

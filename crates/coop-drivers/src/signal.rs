@@ -34,7 +34,7 @@ pub enum Meaning {
         /// Where the agent keeps it.
         transcript: Option<String>,
     },
-    /// The agent asks in this way before it uses tools.
+    /// The agent's permission mode.
     PermissionMode(PermissionMode),
     /// The agent began, or began anew, and asks what it should know.
     Started(StartSource),

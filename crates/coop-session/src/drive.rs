@@ -69,9 +69,9 @@ impl Session {
             Some(before) => agent.count_on(before),
             None => agent.number_asks_after(driven.asks_before),
         }
-        let started_in = prepared.permission_mode.map(|mode| agent.started_in(mode));
+        let recorded = prepared.permission_mode.map(|mode| agent.record_start_mode(mode));
         self.agent = Some(agent);
-        self.carry_out(started_in.into_iter().collect());
+        self.carry_out(recorded.into_iter().collect());
         self.link = Linked::start(prepared.link, self.agent_files.clone());
         let guard = self.options.guard.clone();
         self.services = prepared.services.map(|options| Services::start(options, guard));

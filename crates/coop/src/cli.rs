@@ -660,7 +660,7 @@ pub(crate) fn agent_names() -> impl Iterator<Item = &'static str> {
 /// Reads a permission mode by its name.
 pub(crate) fn permission_mode() -> impl TypedValueParser<Value = PermissionMode> {
     let names = PossibleValuesParser::new(PermissionMode::ALL.map(PermissionMode::as_str));
-    names.try_map(|name| PermissionMode::by_name(&name).ok_or("it has just been one of these"))
+    names.try_map(|name| PermissionMode::by_name(&name).ok_or("not a permission mode"))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ export interface Agent {
   last: string | null;
   mode: PermissionMode | null;
   /** What it does in its permission mode without an ask. */
-  unasked: string | undefined;
+  usedWithoutAsk: string | undefined;
   cost: number;
   capabilities: string[];
 }
@@ -298,7 +298,7 @@ export class Store {
       outcome: outcome || null,
       last: card.last_message,
       mode: card.permission_mode,
-      unasked: card.unasked,
+      usedWithoutAsk: card.used_without_ask,
       cost: card.cost_usd,
     };
   }
@@ -418,7 +418,7 @@ function blank(id: string): Agent {
     outcome: null,
     last: null,
     mode: null,
-    unasked: undefined,
+    usedWithoutAsk: undefined,
     cost: 0,
     capabilities: [],
   };

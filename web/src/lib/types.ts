@@ -141,7 +141,7 @@ export interface Card {
   exit: { code: number | null; signal: number | null } | null;
   permission_mode: PermissionMode | null;
   /** What it does in this mode without an ask. */
-  unasked?: string;
+  used_without_ask?: string;
 }
 
 /** What the daemon tells of one agent beyond its card. */

@@ -88,7 +88,7 @@ const MODES: &[OwnMode] = &[
 ];
 
 /// Returns the permission mode that an agent names, if that is known.
-fn mode_named(name: &str) -> Option<Meaning> {
+fn mode_from_name(name: &str) -> Option<Meaning> {
     modes::by_name(MODES, name).map(Meaning::PermissionMode)
 }
 

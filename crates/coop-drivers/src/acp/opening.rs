@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::config::Settings;
 use super::turn::METHODS;
-use super::{Acp, config, fault, mode_named, signals, wire};
+use super::{Acp, config, fault, mode_from_name, signals, wire};
 use crate::driver::{Launch, Say};
 use crate::{McpWay, Meaning, Signal};
 
@@ -176,7 +176,7 @@ impl Acp {
         self.phase = Phase::Open;
         self.tells_past = self.way_in() == Some(METHODS.session_load);
         let idle = self.turn.is_none().then_some(Meaning::Idle(TurnOutcome::Completed));
-        let mode = reply["modes"]["currentModeId"].as_str().and_then(mode_named);
+        let mode = reply["modes"]["currentModeId"].as_str().and_then(mode_from_name);
         [Meaning::Session { id, transcript: None }].into_iter().chain(mode).chain(idle).collect()
     }
 

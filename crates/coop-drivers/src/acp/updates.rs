@@ -5,7 +5,7 @@ use coop_api::{Message, Role, ToolPhase, ToolUse};
 use serde_json::Value;
 
 use super::opening::Phase;
-use super::{Acp, mode_named, wire};
+use super::{Acp, mode_from_name, wire};
 use crate::Meaning;
 
 /// A message of the agent's that comes in pieces.
@@ -52,7 +52,7 @@ impl Acp {
         };
         match update {
             SessionUpdate::CurrentModeUpdate(update) => {
-                meanings.extend(mode_named(&update.current_mode_id.to_string()));
+                meanings.extend(mode_from_name(&update.current_mode_id.to_string()));
             }
             SessionUpdate::AgentMessageChunk(chunk) => {
                 meanings.extend(self.saying.add(&chunk));

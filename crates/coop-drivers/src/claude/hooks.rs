@@ -18,7 +18,7 @@ impl Claude {
         };
         let signal = |meaning| Signal::new(EvidenceSource::Hook, detail.clone(), meaning);
         let working = |tool: Option<&str>| signal(Meaning::Working { tool: tool.map(str::to_owned) });
-        let mode = if of_subagent { None } else { self.mode_named(&payload["permission_mode"]).map(signal) };
+        let mode = if of_subagent { None } else { self.mode_from_name(&payload["permission_mode"]).map(signal) };
         let told = match event {
             "SessionStart" => self.session_started(payload, at),
             "UserPromptSubmit" => {

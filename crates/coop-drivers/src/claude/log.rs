@@ -26,7 +26,7 @@ impl Claude {
         let of_subagent = line["isSidechain"] == true;
         // A line of its own tells of a change, and a message of the mode that it was sent in.
         if !of_subagent && !self.is_stale(line) {
-            meanings.extend(self.mode_named(&line["permissionMode"]));
+            meanings.extend(self.mode_from_name(&line["permissionMode"]));
         }
         if let Some(prompt) = self.prompt_in(line) {
             prompt.clone_into(&mut self.last_prompt);

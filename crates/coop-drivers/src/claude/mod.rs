@@ -254,11 +254,11 @@ impl Claude {
     }
 
     /// Returns the permission mode that a source names, if that is news.
-    fn mode_named(&mut self, name: &Value) -> Option<Meaning> {
-        self.mode_told(modes::by_name(MODES, name.as_str()?)?)
+    fn mode_from_name(&mut self, name: &Value) -> Option<Meaning> {
+        self.record_mode(modes::by_name(MODES, name.as_str()?)?)
     }
 
-    fn mode_told(&mut self, mode: PermissionMode) -> Option<Meaning> {
+    fn record_mode(&mut self, mode: PermissionMode) -> Option<Meaning> {
         (self.mode.replace(mode) != Some(mode)).then_some(Meaning::PermissionMode(mode))
     }
 

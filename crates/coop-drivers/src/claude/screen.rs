@@ -25,7 +25,7 @@ impl Claude {
         }
         self.rows = rows(screen);
         self.input_open = input::input(screen).is_some();
-        signals.extend(self.look_at_mode());
+        signals.extend(self.read_mode());
         signals.extend(self.look());
         if self.on_screen.is_none() {
             if self.rules.shows_work(&self.rows) {
@@ -39,10 +39,10 @@ impl Claude {
     }
 
     /// Reads the permission mode from the rows below the input. The screen shows what holds now; other sources may be late.
-    fn look_at_mode(&mut self) -> Option<Signal> {
+    fn read_mode(&mut self) -> Option<Signal> {
         let below = self.rows.iter().rposition(|row| is_rule(row)).filter(|_| self.input_open)?;
         let mode = self.rules.mode(&self.rows[below + 1..])?;
-        let meaning = self.mode_told(mode)?;
+        let meaning = self.record_mode(mode)?;
         Some(Signal::new(EvidenceSource::Screen, format!("the screen shows the mode {}", mode.as_str()), meaning))
     }
 

@@ -3,9 +3,8 @@
 use coop_api::PermissionMode;
 use serde_json::{Map, Value, json};
 
-use super::{ASKING, MODES, stream};
+use super::{ASKING, KNOWN, stream};
 use crate::driver::{Existing, FileToWrite, Launch, Link, Runtime, Say, Setup, SetupError, Watch};
-use crate::modes;
 use crate::options::{merge, value_of};
 use crate::{McpServer, McpWay};
 
@@ -144,8 +143,10 @@ pub(super) fn setup(launch: &Launch) -> Result<Setup, SetupError> {
     let config_dir = config_dir(launch);
     let settings_path = format!("{}/claude-settings.json", launch.folder);
     let mut ours = vec![format!("--settings={settings_path}")];
-    if launch.ask_first && mode_of(launch) == Some(PermissionMode::Bypass) {
-        let why = "--ask-first: in the mode bypass Claude Code asks about some files of its own neither way; use another mode";
+    let mode = KNOWN.mode_of(&launch.command, launch.settings.as_ref());
+    if launch.ask_first && mode == Some(PermissionMode::Bypass) {
+        let why =
+            "--ask-first: in the mode bypass Claude Code does not ask about its own settings files; use another mode";
         return Err(SetupError(why.to_owned()));
     }
     let names_one = given_id(launch).is_some() || continues(launch);
@@ -209,14 +210,6 @@ fn mcp(servers: &[McpServer]) -> Value {
     };
     let servers = servers.iter().map(|server| (server.name.clone(), entry(server)));
     json!({ "mcpServers": servers.collect::<serde_json::Map<_, _>>() })
-}
-
-/// Returns the permission mode that it is started in, as far as its command line says.
-fn mode_of(launch: &Launch) -> Option<PermissionMode> {
-    if own_words(launch).iter().any(|word| word == "--dangerously-skip-permissions") {
-        return Some(PermissionMode::Bypass);
-    }
-    modes::of_args(MODES, own_words(launch))
 }
 
 /// Tells whether the agent will run our hooks, as far as its command line and settings say.
@@ -297,7 +290,7 @@ fn settings(launch: &Launch) -> Result<Value, SetupError> {
         merge(&mut merged, &more);
     }
     if launch.ask_first {
-        // Settings of the folder come after these, and cannot switch the hook off.
+        // Settings that an agent writes to its folder rank below these.
         merge(&mut merged, &json!({ "disableAllHooks": false, "hooks": ask_first() }));
     }
     merge(&mut merged, &json!({ "hooks": hooks(launch) }));

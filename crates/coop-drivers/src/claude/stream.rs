@@ -29,10 +29,10 @@ impl Claude {
         let signal = |meaning| Signal::new(EvidenceSource::Control, detail.clone(), meaning);
         let meanings = match (kind, subtype) {
             ("system", Some("init")) => {
-                let mode = self.mode_named(&message["permissionMode"]);
+                let mode = self.mode_from_name(&message["permissionMode"]);
                 mode.into_iter().chain(self.turn_init(message)).collect()
             }
-            ("system", Some("status")) => self.mode_named(&message["permissionMode"]).into_iter().collect(),
+            ("system", Some("status")) => self.mode_from_name(&message["permissionMode"]).into_iter().collect(),
             ("system", Some("session_state_changed")) => match message["state"].as_str() {
                 Some("running") => {
                     self.busy = true;

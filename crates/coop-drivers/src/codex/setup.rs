@@ -11,7 +11,7 @@ pub(super) const HOME: &str = "CODEX_HOME";
 /// The approval policy by which it asks about every command but those that it knows only to look. Its server takes it, and no
 /// command line does.
 pub(super) const ASK_FIRST: &str = "untrusted";
-/// What is said where Codex's server does not start, and only it could make Codex ask.
+/// The error where Codex's server does not start: only the server can make Codex ask.
 const NO_SERVER: &str = "coop: --ask-first: Codex's server did not start, and without it Codex cannot be made to ask";
 /// The first version whose server is known to take two clients over a Unix socket.
 const WITH_SERVER: [u32; 2] = [0, 166];
@@ -403,6 +403,20 @@ mod tests {
             session_id: "S".into(),
             version: Some("codex-cli 0.166.0".into()),
             ..Launch::default()
+        }
+    }
+
+    #[test]
+    fn asking_first_no_word_of_the_command_line_sets_another_policy() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for (line, kept) in [
+            ("-a never -m x", "-m x"),
+            ("--ask-for-approval=never -s read-only", "-s read-only"),
+            ("-c approval_policy=\"never\" -c model=y", "-c model=y"),
+            ("--yolo --add-dir d", "--sandbox=danger-full-access --add-dir d"),
+            ("--approve-for-me go -- -a never", "go -- -a never"),
+        ] {
+            assert_eq!(without_policy(&words(line)).join(" "), kept, "{line}");
         }
     }
 

@@ -348,7 +348,10 @@ fn check_asks(launch: &Launch, words: &Words) -> Result<(), SetupError> {
         )));
     }
     if matches!(words.program, Program::Attach { .. }) {
-        return Err(SetupError("--ask-first: what a server of others asks is that server's to say".into()));
+        return Err(SetupError(
+            "--ask-first: coop cannot make the server that `opencode attach` connects to ask; leave one of them out"
+                .into(),
+        ));
     }
     Ok(())
 }
@@ -408,6 +411,19 @@ mod tests {
         }
         for line in ["opencode acp", "opencode auth login", "opencode attach https://h", "opencode -c --fork"] {
             assert!(pty(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn asking_first_it_asks_about_all_but_what_is_denied_and_never_answers_itself() {
+        let rules = asking_first(&json!({ "bash": "allow", "webfetch": "deny" }));
+        assert_eq!(rules, json!({ "*": "ask", "webfetch": "deny" }));
+        assert_eq!(rules.to_string().find("\"*\""), Some(1), "the last rule that fits counts");
+        let asks = |line| setup(&Launch { ask_first: true, ..launch(Runtime::Pty, line) });
+        let made = asks("opencode").expect("a set-up");
+        assert!(made.env.iter().any(|(name, value)| name == PERMISSION && *value == r#"{"*":"ask"}"#), "{made:?}");
+        for line in ["opencode --auto", "opencode attach http://h:1"] {
+            assert!(asks(line).is_err(), "{line}");
         }
     }
 

@@ -77,7 +77,7 @@ pub struct AgentDefinition {
     pub sandbox: Option<Sandbox>,
     /// Whether that configuration says that the folder is trusted, so that the agent does not ask.
     pub trust: bool,
-    /// Which tools it uses without asking; its own default without it.
+    /// How it decides which tools to use without asking; its own default without it.
     pub permission_mode: Option<PermissionMode>,
     /// Whether it asks before it uses any tool, whatever its mode.
     pub ask_first: bool,

@@ -35,7 +35,7 @@ pub struct Agent {
     /// What the agents have cost that it started, and those that they started; as far as that is known.
     #[serde(default)]
     pub descendants_usd: f64,
-    /// Which tools it uses without asking, if that is known.
+    /// How it decides which tools to use without asking, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<PermissionMode>,
     /// The last thing it said.

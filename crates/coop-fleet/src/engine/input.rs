@@ -67,7 +67,7 @@ pub enum Input {
         /// What was seen.
         why: String,
     },
-    /// It asks about other tools than before.
+    /// Its permission mode became known, or changed.
     PermissionMode {
         /// The mode now.
         mode: PermissionMode,

@@ -83,11 +83,11 @@ pub struct AgentCard {
     pub since: u64,
     /// What it has cost, as far as that is known.
     pub cost_usd: f64,
-    /// Which tools it uses without asking, if that is known: `default`, `accept-edits`, `auto`, `plan`, `dont-ask` or `bypass`.
+    /// How it decides which tools to use without asking, if that is known: `default`, `accept-edits`, `auto`, `plan`, `dont-ask` or `bypass`.
     pub permission_mode: Option<PermissionMode>,
     /// What it does in this mode without an ask, so that neither people nor rules decide it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub unasked: Option<String>,
+    pub used_without_ask: Option<String>,
     /// The last thing it said.
     pub last_message: Option<String>,
     /// How its last process ended.

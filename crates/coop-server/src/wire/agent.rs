@@ -88,7 +88,7 @@ pub(crate) struct AgentBody {
     stop_held: bool,
     /// How it is run: `pty`, `pipe` or `server`.
     runtime: &'static str,
-    /// Which tools it uses without asking: `default`, `accept-edits`, `auto`, `plan`, `dont-ask` or `bypass`; null while that is
+    /// How it decides which tools to use without asking: `default`, `accept-edits`, `auto`, `plan`, `dont-ask` or `bypass`; null while that is
     /// not known.
     permission_mode: Option<PermissionMode>,
     /// What can be done with it; anything beyond gets `UNSUPPORTED`.

@@ -174,7 +174,7 @@ impl Agent {
     }
 
     /// Records the permission mode that the agent was started in. What its sources tell later counts more.
-    pub(crate) fn started_in(&mut self, mode: PermissionMode) -> Effect {
+    pub(crate) fn record_start_mode(&mut self, mode: PermissionMode) -> Effect {
         self.permission_mode = Some(mode);
         Effect::Record(EventBody::Lifecycle(Lifecycle::PermissionMode { mode }))
     }

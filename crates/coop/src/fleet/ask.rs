@@ -253,7 +253,7 @@ pub(super) fn list(answer: &Value, paper: table::Paper) -> String {
     let row = |agent: &Value| {
         let outcome = agent["outcome"]["outcome"].as_str();
         let state = outcome.map_or_else(|| table::text(&agent["phase"]), str::to_owned);
-        let state = match agent["unasked"].is_string() && outcome.is_none() {
+        let state = match agent["used_without_ask"].is_string() && outcome.is_none() {
             true => format!("{state} ({})", table::text(&agent["permission_mode"])),
             false => state,
         };

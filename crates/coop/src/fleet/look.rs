@@ -149,7 +149,7 @@ fn cards(store: &Store, is_wanted: impl Fn(&AgentId) -> bool) -> Result<Vec<Agen
 
 fn card(store: &Store, agent: &Agent) -> Result<AgentCard, StoreError> {
     let defined = store.defined(&agent.id)?;
-    let unasked = agent.permission_mode.and_then(|mode| defined.as_ref()?.use_without_ask(mode));
+    let used_without_ask = agent.permission_mode.and_then(|mode| defined.as_ref()?.use_without_ask(mode));
     let (name, folder) = defined.map(|defined| (defined.name, defined.folder)).unzip();
     Ok(AgentCard {
         id: agent.id.clone(),
@@ -164,7 +164,7 @@ fn card(store: &Store, agent: &Agent) -> Result<AgentCard, StoreError> {
         since: agent.since.0,
         cost_usd: agent.cost_usd,
         permission_mode: agent.permission_mode,
-        unasked: unasked.map(str::to_owned),
+        used_without_ask: used_without_ask.map(str::to_owned),
         last_message: agent.last_message.clone(),
         exit: agent.exit.map(|(code, signal)| ExitBody { code, signal }),
         ended: None,

@@ -76,10 +76,10 @@ pub(super) fn usage(usage: &Value) -> io::Result<()> {
 /// Returns a permission mode, with what the agent does in it without an ask.
 fn mode(agent: &Value) -> String {
     let name = text(&agent["permission_mode"]);
-    match (agent["unasked"].as_str(), agent["asks_first"] == true) {
+    match (agent["used_without_ask"].as_str(), agent["asks_first"] == true) {
         (_, true) if name.is_empty() => "it asks before each tool".to_owned(),
         (_, true) => format!("{name}, but it asks before each tool"),
-        (Some(unasked), false) => format!("{name}: {unasked}"),
+        (Some(used_without_ask), false) => format!("{name}: {used_without_ask}"),
         (None, false) => name,
     }
 }

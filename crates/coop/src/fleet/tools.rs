@@ -207,7 +207,7 @@ impl Places {
     async fn check_woken(&self, caller: &Caller, workspace: &Workspace) -> Result<(), Error> {
         let caller_defined = self.defined(&caller.agent).await?;
         for agent in self.agents_in(&workspace.path).await? {
-            check_same_sandbox(&caller_defined, &self.defined(&agent.id).await?)?;
+            check_child_limits(&caller_defined, &self.defined(&agent.id).await?)?;
         }
         Ok(())
     }
@@ -240,7 +240,7 @@ impl Places {
         let caller_defined = self.defined(&caller.agent).await?;
         let child_defined =
             Defined { name: name.unwrap_or_else(|| caller_defined.name.clone()), ..caller_defined.clone() };
-        check_same_sandbox(&caller_defined, &child_defined)?;
+        check_child_limits(&caller_defined, &child_defined)?;
         let prompt = prompt.map(|prompt| from_agent(&caller.agent, &prompt));
         Ok(AgentBody { definition: child_defined.text, name: child_defined.name, id: None, prompt })
     }
@@ -279,7 +279,7 @@ impl Places {
 
 /// Refuses to let an agent in a sandbox start another that is in none, in another, or less isolated; and one that asks first
 /// another that does not.
-fn check_same_sandbox(caller: &Defined, other: &Defined) -> Result<(), Error> {
+fn check_child_limits(caller: &Defined, other: &Defined) -> Result<(), Error> {
     let name = &other.name;
     if caller.asks_first() && !other.asks_first() {
         let why = format!("{name} does not ask first, and you do; ask a person to start it");
@@ -297,4 +297,24 @@ fn check_same_sandbox(caller: &Defined, other: &Defined) -> Result<(), Error> {
         _ => return Ok(()),
     };
     Err(Error::new(ErrorCode::Forbidden, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn defined(more: &str) -> Defined {
+        let text = format!("[agents.a]\ndriver = \"claude\"\n{more}");
+        let (name, folder) = ("a".to_owned(), "/".to_owned());
+        Defined { text, name, folder, prompt: None, parent: None, run_owner: Default::default() }
+    }
+
+    #[test]
+    fn an_agent_that_asks_first_starts_no_agent_that_does_not() {
+        let (asking, free) = (defined("ask_first = true\n"), defined(""));
+        assert!(check_child_limits(&asking, &free).is_err_and(|error| error.message.contains("does not ask first")));
+        for (caller, other) in [(&asking, &asking), (&free, &asking), (&free, &free)] {
+            assert!(check_child_limits(caller, other).is_ok());
+        }
+    }
 }

@@ -452,7 +452,7 @@ pub(crate) fn prepare<'a>(command: &'a mut Command, model: Option<&str>) -> &'a 
         command.envs([
             ("ANTHROPIC_API_KEY", KEY),
             ("ANTHROPIC_BASE_URL", url),
-            // One whose price is known; newer versions take newer models.
+            // A model with a known price: newer versions would take newer models.
             ("ANTHROPIC_MODEL", "claude-opus-4-8"),
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
             ("CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL", "1"),
